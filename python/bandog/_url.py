@@ -1,0 +1,48 @@
+"""Where a store is: a path, or a URL with options."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from bandog.errors import InvalidJob
+
+_OPTIONS = ("synchronous", "busy_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteLocation:
+    """An SQLite file, and the options that its URL gave."""
+
+    path: Path
+    options: dict[str, str]
+
+
+def locate(url: str | os.PathLike[str]) -> SqliteLocation:
+    """The store that ``url`` names: a path, ``sqlite:///relative.sqlite`` or ``sqlite:////absolute.sqlite``.
+
+    Raises:
+        InvalidJob: for a scheme, host or option that is not known. The URL itself, which may hold a password, is not
+            repeated in the message.
+    """
+    text = os.fspath(url)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    if "://" not in text:
+        return SqliteLocation(Path(text), {})
+    parts = urlsplit(text)
+    if parts.scheme != "sqlite":
+        message = f"url: bandog cannot open {parts.scheme}:// here; use a path or sqlite:///path"
+        raise InvalidJob(message, field="url")
+    if parts.netloc or parts.fragment:
+        message = "url: an SQLite URL has three slashes and a path, as in sqlite:///jobs.sqlite, or four for an absolute one"
+        raise InvalidJob(message, field="url")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    # An allow-list: SQLite's own options could switch off its locks (nolock, immutable) or ours (vfs).
+    for name in options:
+        if name not in _OPTIONS:
+            message = f"url: the option {name!r} is not known; known are {', '.join(_OPTIONS)}"
+            raise InvalidJob(message, field="url")
+    return SqliteLocation(Path(unquote(parts.path[1:])), options)

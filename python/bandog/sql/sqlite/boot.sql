@@ -1,0 +1,3 @@
+-- The boot that the ends of leases belong to.
+SELECT boot
+FROM bandog_clock

@@ -1,0 +1,223 @@
+//! The lease keeper: one thread that renews every claim that this process holds.
+//!
+//! It needs no interpreter lock, no event loop and no connection that a job could hold, so that a claim is kept while its
+//! executor blocks all of them. The deadline of a claim is counted from before it was asked for: when renewals have not
+//! landed by then, the claim may be another worker's, and its token is aborted, whatever the store would say.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::cancellation::{AbortReason, CancellationToken};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::job::{ClaimKey, ClaimName, Micros, Renewal};
+use crate::options::LONGEST_RENEWAL_PAUSE;
+use crate::store::Store;
+
+/// One claim that is kept.
+struct Held {
+    lease: Micros,
+    renew_at: Micros,
+    token: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<ClaimKey, Held>,
+    /// Until when the thread sleeps (uptime). Only what comes earlier needs to wake it.
+    asleep_until: Micros,
+    stopped: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    clock: Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+}
+
+/// Keeps claims until they are let go of.
+pub struct LeaseKeeper {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How long after its start, or after the last renewal, a claim is renewed.
+#[must_use]
+pub fn renewal_pause(lease: Micros) -> Micros {
+    (lease / 4).min(LONGEST_RENEWAL_PAUSE)
+}
+
+impl LeaseKeeper {
+    /// A keeper of claims in `store`. Its thread starts with the first claim.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let clock = store.clock();
+        let shared = Shared { state: Mutex::default(), changed: Condvar::new(), clock, store };
+        Self { shared: Arc::new(shared), thread: Mutex::default() }
+    }
+
+    /// Keep a claim that was asked for at `asked_at` (uptime). The token is aborted when it is lost.
+    ///
+    /// # Errors
+    /// `StoreFailed` where the thread could not be started; then the claim is not kept.
+    pub fn keep(&self, key: ClaimKey, lease: Micros, asked_at: Micros) -> Result<CancellationToken> {
+        self.ensure_thread()?;
+        let token = CancellationToken::new(Arc::clone(&self.shared.clock), asked_at.saturating_add(lease));
+        let held = Held { lease, renew_at: asked_at.saturating_add(renewal_pause(lease)), token: token.clone() };
+        let mut state = self.shared.lock();
+        let earlier = held.renew_at < state.asleep_until;
+        state.held.insert(key, held);
+        drop(state);
+        if earlier {
+            self.shared.changed.notify_one();
+        }
+        Ok(token)
+    }
+
+    /// Stop keeping a claim: it was settled, or shall lapse.
+    pub fn let_go(&self, key: &ClaimKey) {
+        self.shared.lock().held.remove(key);
+    }
+
+    /// How many claims are kept.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.lock().held.len()
+    }
+
+    /// Stop renewing. What is still held lapses.
+    pub fn stop(&self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    fn ensure_thread(&self) -> Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let started = std::thread::Builder::new().name("bandog-lease".into()).spawn(move || shared.run());
+            *thread = Some(started.map_err(|error| Error::StoreFailed {
+                target: "the lease keeper".into(),
+                problem: format!("its thread could not be started: {error}"),
+            })?);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            loop {
+                if state.stopped {
+                    return;
+                }
+                let now = self.clock.now().uptime;
+                let next = state.held.values().map(|held| held.renew_at.min(held.token.deadline())).min();
+                state.asleep_until = next.unwrap_or(Micros::MAX);
+                let left = u64::try_from(state.asleep_until.saturating_sub(now)).unwrap_or(0);
+                if left == 0 {
+                    break;
+                }
+                let sleep = Duration::from_micros(left).min(self.clock.longest_sleep());
+                state = self.changed.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            drop(state);
+            self.abort_lapsed();
+            self.renew_due();
+        }
+    }
+
+    /// Claims that were not renewed in time are given up, here and now.
+    fn abort_lapsed(&self) {
+        let now = self.clock.now().uptime;
+        let mut lapsed = Vec::new();
+        self.lock().held.retain(|_, held| {
+            let holds = now < held.token.deadline();
+            if !holds {
+                lapsed.push(held.token.clone());
+            }
+            holds
+        });
+        for token in lapsed {
+            token.abort(AbortReason::LeaseLost);
+        }
+    }
+
+    /// Renew what is due, one call per length of lease.
+    fn renew_due(&self) {
+        let asked_at = self.clock.now().uptime;
+        let mut due: HashMap<Micros, Vec<ClaimKey>> = HashMap::new();
+        for (key, held) in &self.lock().held {
+            if held.renew_at <= asked_at {
+                due.entry(held.lease).or_default().push(key.clone());
+            }
+        }
+        for (lease, mut keys) in due {
+            keys.sort_unstable(); // by order number, so that two such writes cannot lock each other out
+            let names = keys.iter().cloned().map(ClaimName::Number).collect();
+            let mut completion = self.store.renew(names, lease);
+            let answer = loop {
+                // Wait in slices, so that a stuck store does not keep lapsed tokens from being aborted.
+                let slice = Duration::from_millis(50).min(self.clock.longest_sleep() * 10);
+                match completion.wait_until(Instant::now() + slice) {
+                    Some(answer) => break answer,
+                    None => self.abort_lapsed(),
+                }
+                if self.lock().stopped {
+                    return;
+                }
+            };
+            match answer {
+                Ok(renewals) => keys.iter().zip(renewals).for_each(|(key, renewal)| self.renewed(key, lease, asked_at, renewal)),
+                Err(error) => self.failed(&keys, lease, &error),
+            }
+        }
+    }
+
+    fn renewed(&self, key: &ClaimKey, lease: Micros, asked_at: Micros, renewal: Result<Renewal>) {
+        let mut state = self.lock();
+        // Let go of meanwhile: settled, most likely, and then `Stale` says nothing.
+        let Some(held) = state.held.get_mut(key) else { return };
+        let token = held.token.clone();
+        let reason = match renewal {
+            Ok(Renewal::Renewed { cancel_requested }) => {
+                token.set_deadline(asked_at.saturating_add(lease));
+                held.renew_at = asked_at.saturating_add(renewal_pause(lease));
+                cancel_requested.map(AbortReason::CancelRequested)
+            }
+            Ok(Renewal::Stale) | Err(_) => {
+                state.held.remove(key);
+                Some(AbortReason::LeaseLost)
+            }
+        };
+        drop(state);
+        if let Some(reason) = reason {
+            token.abort(reason);
+        }
+    }
+
+    /// The store did not take the renewal: try again soon, until the deadline.
+    fn failed(&self, keys: &[ClaimKey], lease: Micros, error: &Error) {
+        log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
+        let again = self.clock.now().uptime.saturating_add((lease / 16).min(crate::job::SECOND));
+        let mut state = self.lock();
+        for key in keys {
+            if let Some(held) = state.held.get_mut(key) {
+                held.renew_at = again;
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What lives in this process: the store, and the claims that are kept in it.
+//!
+//! - [`lease`]: the thread that renews claims
+//! - [`cancellation`]: the token that tells an executor to stop
+
+pub mod cancellation;
+pub mod lease;
+
+use std::sync::Arc;
+
+use self::cancellation::CancellationToken;
+use self::lease::LeaseKeeper;
+use crate::error::Result;
+use crate::fork::Generation;
+use crate::job::{ClaimKey, Micros};
+use crate::store::Store;
+
+/// An open store, and the keeper of the claims that this process has made in it.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    keeper: LeaseKeeper,
+    opened_in: Generation,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.opened_in.is_current() {
+            self.close();
+        } else {
+            // In a forked child: threads that are not here cannot be joined, and the locks may be held for ever.
+            std::mem::forget(Arc::clone(&self.store));
+        }
+    }
+}
+
+impl Engine {
+    /// Run on an open store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let keeper = LeaseKeeper::new(Arc::clone(&store));
+        Self { store, keeper, opened_in: Generation::current() }
+    }
+
+    /// Whether this is the process that opened it, and not a forked child of it.
+    ///
+    /// # Errors
+    /// `Forked` in the child: no other method may be called there.
+    pub fn check_process(&self) -> Result<()> {
+        self.opened_in.check()
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// The keeper of leases.
+    #[must_use]
+    pub fn keeper(&self) -> &LeaseKeeper {
+        &self.keeper
+    }
+
+    /// Keep a fresh claim; `None` where less than half its lease is left: by the time an executor has started, another
+    /// worker could have it. Such a claim is to be released.
+    ///
+    /// # Errors
+    /// As [`LeaseKeeper::keep`].
+    pub fn keep_fresh(&self, key: ClaimKey, lease: Micros, asked_at: Micros) -> Result<Option<CancellationToken>> {
+        if self.store.clock().now().uptime.saturating_sub(asked_at) > lease / 2 {
+            return Ok(None);
+        }
+        self.keeper.keep(key, lease, asked_at).map(Some)
+    }
+
+    /// Stop renewing, then close the store.
+    pub fn close(&self) {
+        self.keeper.stop();
+        self.store.close();
+    }
+}

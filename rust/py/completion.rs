@@ -1,0 +1,77 @@
+//! One result, waited for outside the interpreter.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use super::error::raise;
+use super::misuse;
+use crate::completion::Completion as EngineCompletion;
+use crate::error::Error;
+
+/// How long a wait stays outside the interpreter before it looks for a signal.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// What turns the engine's answer into Python's; it runs in the interpreter.
+type Convert<T> = Box<dyn FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send>;
+
+/// A completion of any type.
+trait Pending: Send {
+    fn wait_until(&mut self, py: Python<'_>, deadline: Instant) -> Option<PyResult<Py<PyAny>>>;
+}
+
+struct Typed<T> {
+    completion: EngineCompletion<T>,
+    convert: Option<Convert<T>>,
+}
+
+impl<T: Send + 'static> Pending for Typed<T> {
+    fn wait_until(&mut self, py: Python<'_>, deadline: Instant) -> Option<PyResult<Py<PyAny>>> {
+        let completion = &mut self.completion;
+        let answer = py.detach(|| completion.wait_until(deadline))?;
+        let convert = self.convert.take()?;
+        Some(convert(py, answer))
+    }
+}
+
+/// The result of one operation, on its way.
+#[pyclass(frozen, module = "bandog._core")]
+pub(super) struct Completion(Mutex<Option<Box<dyn Pending>>>);
+
+impl Completion {
+    /// Wrap the engine's; `convert` makes the Python value, or the exception.
+    pub(super) fn new<T: Send + 'static>(
+        completion: EngineCompletion<T>,
+        convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> Self {
+        let convert: Convert<T> = Box::new(convert);
+        Self(Mutex::new(Some(Box::new(Typed { completion, convert: Some(convert) }))))
+    }
+
+    /// Wrap the engine's, where every error is raised.
+    pub(super) fn value<T: Send + 'static>(
+        completion: EngineCompletion<T>,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> Self {
+        Self::new(completion, |py, answer| match answer {
+            Ok(answer) => convert(py, answer),
+            Err(error) => Err(raise(py, error, None)),
+        })
+    }
+}
+
+#[pymethods]
+impl Completion {
+    /// Wait for the result. A signal handler that raises ends the wait, not the operation.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut pending = pending.ok_or_else(|| misuse("this completion was waited for already"))?;
+        loop {
+            if let Some(result) = pending.wait_until(py, Instant::now() + SLICE) {
+                return result;
+            }
+            py.check_signals()?;
+        }
+    }
+}

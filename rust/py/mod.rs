@@ -1,0 +1,66 @@
+//! The boundary to Python: `bandog._core`. It converts, waits outside the interpreter, and raises; it decides nothing.
+//!
+//! - `engine`: the handle of an open store, one method per operation
+//! - `completion`: one result, waited for
+//! - `rows`: what the store answers (`ClaimedJob`, `Admission`, `JobRecord`), converted when it is looked at
+//! - `token`: the cancellation token, and the thread that calls its callbacks
+//! - `convert`, `json`: Python values to the engine's and back
+//! - `error`: the engine's errors to the classes of `bandog/errors.py`
+//! - `clock`: the clock that tests move
+
+mod clock;
+mod completion;
+mod convert;
+mod engine;
+mod error;
+mod json;
+mod rows;
+mod token;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use self::error::Failure;
+
+/// The canonical JSON text of a Python value.
+#[pyfunction]
+fn canonical_json(value: &Bound<'_, PyAny>, limit: usize) -> PyResult<String> {
+    json::canonical(value, limit).map_err(|fault| Failure::json("payload", fault).raise(value.py(), None))
+}
+
+/// The canonical JSON text of a JSON text.
+#[pyfunction]
+fn canonical_json_text(text: &Bound<'_, PyString>, limit: usize) -> PyResult<String> {
+    json::canonical_text(text, limit).map_err(|fault| Failure::json("payload", fault).raise(text.py(), None))
+}
+
+/// The version of the `SQLite` library that is compiled in.
+#[pyfunction]
+fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Records reach `logging` from our own threads; the levels are cached, so a disabled one costs no interpreter lock.
+    // A second import in another interpreter finds the logger set already.
+    let _ = pyo3_log::try_init();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+    module.add_class::<engine::Engine>()?;
+    module.add_class::<completion::Completion>()?;
+    module.add_class::<rows::Admission>()?;
+    module.add_class::<rows::ClaimedJob>()?;
+    module.add_class::<rows::JobRecord>()?;
+    module.add_class::<token::CancellationToken>()?;
+    module.add_class::<clock::FakeClock>()?;
+    module.add_function(wrap_pyfunction!(canonical_json, module)?)?;
+    module.add_function(wrap_pyfunction!(canonical_json_text, module)?)?;
+    module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
+    Ok(())
+}
+
+/// A method was called on a completion, or the like, in a way that only a bug in the Python layer would.
+fn misuse(problem: &str) -> PyErr {
+    pyo3::exceptions::PyRuntimeError::new_err(problem.to_owned())
+}

@@ -1,0 +1,176 @@
+//! Claim: recover what was lost, then give the next due jobs to one worker.
+//!
+//! The order is priority, then `available_at`, then admission, over all queues that were asked for. The index holds one
+//! range per queue and priority; the claim reads from the highest priority down and stops when it has enough, so that
+//! neither waiting jobs of other queues nor jobs of a later time are read.
+
+use rusqlite::params;
+
+use super::recover::recover;
+use super::rows::{self, LastReport};
+use super::transaction::{Landmark, Transaction};
+use crate::error::Result;
+use crate::job::{Claim, ClaimKey, ClaimRequest, Claimed, Counters, Micros};
+use crate::options::RECOVERY_BATCH;
+use crate::store::sql;
+
+pub(super) fn claim(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<Claimed> {
+    let recovery = recover(transaction, RECOVERY_BATCH)?;
+    let candidates = candidates(transaction, request)?;
+    let claims = take(transaction, request, candidates)?;
+    Ok(Claimed { claims, recovery })
+}
+
+/// A row of the ready table.
+struct Candidate {
+    number: i64,
+    available_at: Micros,
+    counters: Counters,
+    last_token: Option<String>,
+    last_report: Option<String>,
+    last_error: Option<String>,
+}
+
+/// The next jobs, in order.
+fn candidates(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<Vec<Candidate>> {
+    let limit = request.limit as usize;
+    let mut levels = Vec::new();
+    match &request.queues {
+        Some(queues) => {
+            for queue in queues {
+                if let Some(priority) = next_priority(transaction, queue, None)? {
+                    levels.push((priority, queue.clone()));
+                }
+            }
+        }
+        None => levels = top_levels(transaction)?,
+    }
+
+    let mut chosen: Vec<Candidate> = Vec::new();
+    while chosen.len() < limit {
+        let Some(priority) = levels.iter().map(|(priority, _)| *priority).max() else { break };
+        let mut found = Vec::new();
+        for (level, queue) in &mut levels {
+            if *level == priority {
+                due(transaction, queue, priority, limit - chosen.len(), &mut found)?;
+            }
+        }
+        // Each queue came in order; several of them are merged.
+        found.sort_unstable_by_key(|candidate| (candidate.available_at, candidate.number));
+        found.truncate(limit - chosen.len());
+        chosen.append(&mut found);
+        if chosen.len() == limit {
+            break;
+        }
+        let mut lower = Vec::with_capacity(levels.len());
+        for (level, queue) in levels {
+            let level = if level == priority { next_priority(transaction, &queue, Some(priority))? } else { Some(level) };
+            lower.extend(level.map(|level| (level, queue)));
+        }
+        levels = lower;
+    }
+    Ok(chosen)
+}
+
+/// The highest priority of a queue that is below `below`.
+pub(super) fn next_priority(transaction: &Transaction<'_>, queue: &str, below: Option<i64>) -> Result<Option<i64>> {
+    let mut statement = transaction.prepare(sql::sqlite::CLAIM_PRIORITY)?;
+    rows::one_row(transaction, &mut statement, params![queue, below.unwrap_or(i64::MAX)], |row| row.get(0))
+}
+
+/// Every queue that has a queued job, with its highest priority.
+pub(super) fn top_levels(transaction: &Transaction<'_>) -> Result<Vec<(i64, String)>> {
+    let mut levels = Vec::new();
+    let mut after = String::new(); // no queue has an empty name, so all of them come after it
+    let mut statement = transaction.prepare(sql::sqlite::CLAIM_QUEUE)?;
+    while let Some(queue) = rows::one_row(transaction, &mut statement, [&after], |row| row.get::<_, String>(0))? {
+        if let Some(priority) = next_priority(transaction, &queue, None)? {
+            levels.push((priority, queue.clone()));
+        }
+        after = queue;
+    }
+    Ok(levels)
+}
+
+fn due(
+    transaction: &Transaction<'_>,
+    queue: &str,
+    priority: i64,
+    limit: usize,
+    found: &mut Vec<Candidate>,
+) -> Result<()> {
+    let now = transaction.now().wall;
+    let mut statement = transaction.prepare(sql::sqlite::CLAIM)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut read = || -> rusqlite::Result<()> {
+        let mut rows = statement.query(params![queue, priority, now, limit])?;
+        while let Some(row) = rows.next()? {
+            found.push(Candidate {
+                number: row.get(0)?,
+                available_at: row.get(1)?,
+                counters: rows::counters(row, 2)?,
+                last_token: row.get(5)?,
+                last_report: row.get(6)?,
+                last_error: row.get(7)?,
+            });
+        }
+        Ok(())
+    };
+    read().map_err(|error| transaction.failed(&error))
+}
+
+/// Move the candidates from ready to lease, and read what their executors need.
+fn take(transaction: &Transaction<'_>, request: &ClaimRequest, candidates: Vec<Candidate>) -> Result<Vec<Claim>> {
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = transaction.now();
+    let lease_until = now.uptime.saturating_add(request.lease);
+    let mut take = transaction.prepare(sql::sqlite::CLAIM_TAKE)?;
+    let mut lease = transaction.prepare(sql::sqlite::CLAIM_LEASE)?;
+    let mut job = transaction.prepare(sql::sqlite::CLAIM_JOB)?;
+    let mut claims = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let number = candidate.number;
+        let counters = Counters { attempts: candidate.counters.attempts.saturating_add(1), ..candidate.counters };
+        let last = LastReport { token: candidate.last_token.as_deref(), report: candidate.last_report.as_deref() };
+        rows::run(transaction, &mut take, [number])?;
+        rows::run(
+            transaction,
+            &mut lease,
+            params![
+                number,
+                request.lease_token,
+                lease_until,
+                request.worker,
+                now.wall,
+                counters.attempts,
+                counters.given_back,
+                counters.recoveries,
+                last.token,
+                last.report,
+                candidate.last_error,
+            ],
+        )?;
+        transaction.wrote(|| Landmark::Lease(number, request.lease_token.clone(), lease_until));
+        let last_error = candidate.last_error;
+        let claim = rows::one_row(transaction, &mut job, [number], |row| {
+            Ok(Claim {
+                key: ClaimKey { number, lease_token: request.lease_token.clone() },
+                job_id: row.get(0)?,
+                queue: row.get(1)?,
+                lane: row.get(2)?,
+                priority: row.get(3)?,
+                payload: row.get(4)?,
+                budgets: rows::budgets(row, 5)?,
+                timeout: row.get(7)?,
+                admitted_at: row.get(8)?,
+                claimed_at: now.wall,
+                counters,
+                last_error,
+            })
+        })?;
+        claims.extend(claim);
+    }
+    Ok(claims)
+}

@@ -1,0 +1,398 @@
+//! Group commit: all waiting requests in one transaction, led by one of the threads that wait.
+//!
+//! The commit is the cost (a disk flush), so whoever gets the writer carries out everything that is queued, each request
+//! in a savepoint of its own so that one failure spoils no other, commits once, and answers all. With one caller nothing is
+//! added but the commit itself: no second thread, no delay. The thread of [`Committer::run`] leads only where nobody waits.
+//!
+//! Locks, in the order in which they are taken: writer, then (inside the gate) SQLite's own, then the queue. No reply is
+//! delivered under any of them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::failure::{self, Kind};
+use super::sharing;
+use super::transaction::Transaction;
+use crate::clock::Clock;
+use crate::completion::{Completion, Driver, Reply};
+use crate::error::{Error, Result};
+use crate::job::Micros;
+use crate::store::sql;
+
+/// How many requests one transaction carries at most: it bounds how long the lock is held and how late an answer comes.
+const LARGEST_GROUP: usize = 1_000;
+
+/// How far the wall clock must have been set back against the uptime before queued jobs are looked through. Below it, a job
+/// is late by no more than this.
+const CLOCK_TOLERANCE: Micros = 100_000;
+
+/// One request in the queue.
+pub(super) trait Request: Send {
+    /// Carry it out; an error means that its writes must be undone.
+    fn run(&mut self, transaction: &Transaction<'_>) -> Result<()>;
+    /// Answer it, after the commit or with why there was none.
+    fn finish(self: Box<Self>, failure: Option<Error>);
+    /// Wake the thread that waits for it; false where none does.
+    fn wake(&self) -> bool;
+    /// When it was asked for.
+    fn asked_at(&self) -> Instant;
+}
+
+struct Task<T, F> {
+    work: Option<F>,
+    result: Option<T>,
+    reply: Reply<T>,
+    asked_at: Instant,
+}
+
+impl<T, F> Request for Task<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Transaction<'_>) -> Result<T> + Send,
+{
+    fn run(&mut self, transaction: &Transaction<'_>) -> Result<()> {
+        if let Some(work) = self.work.take() {
+            self.result = Some(work(transaction)?);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, failure: Option<Error>) {
+        match (failure, self.result) {
+            (Some(error), _) => self.reply.send(Err(error)),
+            (None, Some(result)) => self.reply.send(Ok(result)),
+            (None, None) => drop(self.reply),
+        }
+    }
+
+    fn wake(&self) -> bool {
+        self.reply.wake()
+    }
+
+    fn asked_at(&self) -> Instant {
+        self.asked_at
+    }
+}
+
+/// The one connection that writes.
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    /// Wall time minus uptime when last looked: a drop means that the wall clock was set back.
+    pub(super) clock_offset: Micros,
+}
+
+type Finished = Vec<(Box<dyn Request>, Option<Error>)>;
+
+#[derive(Default)]
+struct Queue {
+    pending: VecDeque<Box<dyn Request>>,
+    poked: bool,
+    closing: bool,
+}
+
+/// The queue of requests, and the writer that one thread at a time holds.
+pub(super) struct Committer {
+    target: String,
+    file: super::open::FileIdentity,
+    clock: Arc<dyn Clock>,
+    busy_timeout: Duration,
+    writer: Mutex<Option<Writer>>,
+    queue: Mutex<Queue>,
+    poked: Condvar,
+}
+
+impl Committer {
+    pub(super) fn new(
+        writer: Writer,
+        target: String,
+        file: super::open::FileIdentity,
+        clock: Arc<dyn Clock>,
+        busy_timeout: Duration,
+    ) -> Self {
+        Self {
+            target,
+            file,
+            clock,
+            busy_timeout,
+            writer: Mutex::new(Some(writer)),
+            queue: Mutex::default(),
+            poked: Condvar::new(),
+        }
+    }
+
+    /// Queue a piece of work. It runs once somebody waits for it, or at once where nobody will.
+    pub(super) fn submit<T, F>(self: &Arc<Self>, work: F) -> Completion<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    {
+        let driver: Arc<dyn Driver> = Arc::<Self>::clone(self);
+        let (reply, completion) = Completion::driven(driver);
+        let mut queue = self.queue();
+        if queue.closing {
+            drop(queue);
+            reply.send(Err(Error::Closed));
+        } else {
+            let asked_at = Instant::now();
+            queue.pending.push_back(Box::new(Task { work: Some(work), result: None, reply, asked_at }));
+        }
+        completion
+    }
+
+    /// The body of the thread that leads where nobody waits.
+    pub(super) fn run(&self) {
+        loop {
+            let mut queue = self.queue();
+            while !queue.poked && !queue.closing {
+                queue = self.poked.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            queue.poked = false;
+            if queue.closing {
+                return;
+            }
+            drop(queue);
+            self.lead_until_empty();
+        }
+    }
+
+    /// Carry out what is queued, refuse what comes after, and hand out the writer for closing.
+    pub(super) fn close(&self) -> Option<Writer> {
+        self.queue().closing = true;
+        self.poked.notify_all();
+        self.lead_until_empty();
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn lead_until_empty(&self) {
+        while !self.queue().pending.is_empty() {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            self.lead(writer, Instant::now() + Duration::from_millis(100));
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lead(&self, mut writer: MutexGuard<'_, Option<Writer>>, deadline: Instant) {
+        let finished = match writer.as_mut() {
+            Some(writer) => self.commit_group(writer, deadline),
+            None => self.refuse_all(&Error::Closed),
+        };
+        drop(writer);
+        self.hand_over();
+        for (request, failure) in finished {
+            request.finish(failure);
+        }
+    }
+
+    /// After the writer was let go: whoever failed to get it before may be asleep with requests queued.
+    fn hand_over(&self) {
+        let queue = self.queue();
+        if !queue.pending.is_empty() && !queue.pending.iter().any(|request| request.wake()) {
+            drop(queue);
+            self.poke();
+        }
+    }
+
+    fn refuse_all(&self, error: &Error) -> Finished {
+        self.queue().pending.drain(..).map(|request| (request, Some(error.clone()))).collect()
+    }
+
+    /// Those that have waited for the write lock for the whole timeout.
+    fn take_overdue(&self) -> Finished {
+        let mut queue = self.queue();
+        let mut overdue = Vec::new();
+        while queue.pending.front().is_some_and(|request| request.asked_at().elapsed() >= self.busy_timeout) {
+            if let Some(request) = queue.pending.pop_front() {
+                let error = failure::busy(&self.target, request.asked_at().elapsed());
+                overdue.push((request, Some(error)));
+            }
+        }
+        overdue
+    }
+
+    /// One transaction. Returns the requests that have their answer; those that were not reached stay queued.
+    fn commit_group(&self, writer: &mut Writer, deadline: Instant) -> Finished {
+        let mut pause = Pause::default();
+        let gate = loop {
+            if self.queue().pending.is_empty() {
+                return Vec::new();
+            }
+            if let Err(error) = self.file.check(&self.target) {
+                return self.refuse_all(&error);
+            }
+            let gate = sharing::enter();
+            if !writer.connection.is_autocommit() {
+                // Only after a panic in the middle of a group.
+                let _ = writer.execute("ROLLBACK");
+            }
+            match writer.execute("BEGIN IMMEDIATE") {
+                Ok(()) => break gate,
+                Err(error) if failure::kind(&error) == Kind::Busy => {
+                    drop(gate);
+                    let overdue = self.take_overdue();
+                    if !overdue.is_empty() || Instant::now() >= deadline {
+                        return overdue;
+                    }
+                    pause.sleep();
+                }
+                Err(error) => {
+                    let error = failure::error(&self.target, &error, Duration::ZERO);
+                    return self.refuse_all(&error);
+                }
+            }
+        };
+        let finished = self.carry_out(writer);
+        drop(gate);
+        finished
+    }
+
+    fn carry_out(&self, writer: &mut Writer) -> Finished {
+        let now = self.clock.now();
+        let offset = now.wall - now.uptime;
+        let set_back = offset < writer.clock_offset - CLOCK_TOLERANCE;
+        writer.clock_offset = offset;
+        let writer = &*writer;
+        let failed = |error: &rusqlite::Error| failure::error(&self.target, error, Duration::ZERO);
+        let transaction = Transaction::new(&writer.connection, &self.target, now);
+        if set_back && let Err(error) = writer.connection.execute(sql::sqlite::RECOVER_CLOCK, [now.wall]) {
+            let _ = writer.execute("ROLLBACK");
+            return self.refuse_all(&failed(&error));
+        }
+
+        let mut finished: Finished = Vec::new();
+        loop {
+            let batch: Vec<_> = {
+                let mut queue = self.queue();
+                let room = LARGEST_GROUP.saturating_sub(finished.len()).min(queue.pending.len());
+                queue.pending.drain(..room).collect()
+            };
+            if batch.is_empty() {
+                break;
+            }
+            // The savepoint is spared where there is nobody to protect.
+            let alone = finished.is_empty() && batch.len() == 1 && !set_back;
+            let mut batch = batch.into_iter();
+            while let Some(mut request) = batch.next() {
+                let landmark = transaction.landmark();
+                let outcome = match alone {
+                    true => request.run(&transaction),
+                    false => writer.execute("SAVEPOINT request").map_err(|error| failed(&error)).and_then(|()| {
+                        request.run(&transaction)?;
+                        writer.execute("RELEASE request").map_err(|error| failed(&error))
+                    }),
+                };
+                let Err(error) = outcome else {
+                    finished.push((request, None));
+                    continue;
+                };
+                transaction.set_landmark(landmark);
+                let undone = !alone
+                    && !writer.connection.is_autocommit()
+                    && writer.execute("ROLLBACK TO request").is_ok()
+                    && writer.execute("RELEASE request").is_ok();
+                finished.push((request, Some(error.clone())));
+                if !undone {
+                    // The whole transaction is gone (a full disk, an I/O error), or goes now: no request of it has an
+                    // effect, and those not reached yet wait for the next one.
+                    if !writer.connection.is_autocommit() {
+                        let _ = writer.execute("ROLLBACK");
+                    }
+                    self.put_back(batch.collect());
+                    return fail(finished, &error);
+                }
+            }
+        }
+        match writer.execute("COMMIT") {
+            Ok(()) => finished,
+            Err(error) => self.after_failed_commit(writer, &transaction, finished, &failed(&error)),
+        }
+    }
+
+    fn put_back(&self, requests: Vec<Box<dyn Request>>) {
+        let mut queue = self.queue();
+        for request in requests.into_iter().rev() {
+            queue.pending.push_front(request);
+        }
+    }
+
+    /// A COMMIT that failed is uncertain: look whether its writes are there before answering.
+    fn after_failed_commit(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction<'_>,
+        finished: Finished,
+        error: &Error,
+    ) -> Finished {
+        if !writer.connection.is_autocommit() {
+            let _ = writer.execute("ROLLBACK");
+        }
+        let Some(landmark) = transaction.landmark() else {
+            return finished; // nothing was written, so nothing was lost
+        };
+        match landmark.stands(&writer.connection) {
+            Ok(true) => finished,
+            Ok(false) => fail(finished, error),
+            Err(unreadable) => fail(
+                finished,
+                &Error::StoreFailed {
+                    target: self.target.clone(),
+                    problem: format!(
+                        "{error}; and reading it again failed too ({unreadable}), so that it is not known whether the \
+                         change was stored. Read the job before trying again"
+                    ),
+                },
+            ),
+        }
+    }
+}
+
+/// Every request that had succeeded so far failed with the transaction; those that failed by themselves keep their reason.
+fn fail(finished: Finished, error: &Error) -> Finished {
+    finished.into_iter().map(|(request, own)| (request, Some(own.unwrap_or_else(|| error.clone())))).collect()
+}
+
+impl Driver for Committer {
+    fn drive(&self, deadline: Instant) -> bool {
+        if self.queue().pending.is_empty() {
+            return false;
+        }
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        self.lead(writer, deadline);
+        true
+    }
+
+    fn poke(&self) {
+        self.queue().poked = true;
+        self.poked.notify_one();
+    }
+}
+
+impl Writer {
+    pub(super) fn execute(&self, statement: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(statement)?.execute([]).map(|_| ())
+    }
+}
+
+/// The pauses between attempts at a lock that another connection holds: short and jittered. SQLite's stock handler sleeps
+/// up to 100 ms between attempts, and beside a tight loop of another writer got one commit in ninety.
+#[derive(Default)]
+pub(super) struct Pause {
+    attempts: u32,
+}
+
+impl Pause {
+    pub(super) fn sleep(&mut self) {
+        self.attempts += 1;
+        let most = if self.attempts < 50 { 200 } else { 2_000 };
+        std::thread::sleep(Duration::from_micros(fastrand::u64(most / 4..most)));
+    }
+}

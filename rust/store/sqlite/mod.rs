@@ -1,0 +1,239 @@
+//! The store on an `SQLite` file.
+//!
+//! - `open`: what is refused, the settings of a connection, the schema
+//! - `sharing`: the rules under which another `SQLite` library in this process may use the same file
+//! - `group`: the write transaction that all waiting requests share
+//! - `ingest`, `claim`, `renew`, `settle`, `recover`, `read`: one operation each, inside an open transaction
+//! - `rows`, `failure`, `filesystem`, `transaction`: what they have in common
+
+mod claim;
+mod failure;
+mod filesystem;
+mod group;
+mod ingest;
+mod open;
+mod read;
+mod recover;
+mod renew;
+mod rows;
+mod settle;
+pub(crate) mod sharing;
+mod transaction;
+
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use self::group::Committer;
+use self::transaction::Transaction;
+use super::{Ingested, Store};
+use crate::clock::Clock;
+use crate::completion::{Completion, Spawn};
+use crate::error::{Error, Result};
+use crate::fork::Generation;
+use crate::job::{
+    ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement,
+};
+use crate::options::SqliteOptions;
+
+/// How many idle connections for reading are kept.
+const IDLE_READERS: usize = 4;
+
+/// Jobs in an `SQLite` file.
+///
+/// Threads: the callers lead the write transactions; `bandog-commit` leads where nobody waits; `bandog-read`, started on
+/// first use, reads for callbacks.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    commit_thread: Mutex<Option<JoinHandle<()>>>,
+    opened_in: Generation,
+}
+
+struct Shared {
+    committer: Arc<Committer>,
+    readers: Mutex<Readers>,
+    reading: Mutex<Option<Sender<Box<dyn FnOnce() + Send>>>>,
+    target: String,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
+struct Readers {
+    idle: Vec<Connection>,
+    closed: bool,
+}
+
+impl SqliteStore {
+    /// Open a file; one that is missing, or that has none of our tables yet, gets them.
+    ///
+    /// # Errors
+    /// `CannotOpen` for what is not a usable file, `SchemaMismatch` for tables of another version, `StoreBusy` where
+    /// another connection kept the lock.
+    pub fn open(path: &Path, options: &SqliteOptions) -> Result<Self> {
+        let opened = open::open(path, options)?;
+        let clock = Arc::clone(&options.clock);
+        let committer = Arc::new(Committer::new(
+            opened.writer,
+            opened.target.clone(),
+            opened.file,
+            Arc::clone(&clock),
+            options.busy_timeout,
+        ));
+        let leader = Arc::clone(&committer);
+        let commit_thread = std::thread::Builder::new()
+            .name("bandog-commit".into())
+            .spawn(move || leader.run())
+            .map_err(|error| Error::StoreFailed { target: opened.target.clone(), problem: error.to_string() })?;
+        let shared = Shared {
+            committer,
+            readers: Mutex::default(),
+            reading: Mutex::default(),
+            target: opened.target,
+            clock,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            commit_thread: Mutex::new(Some(commit_thread)),
+            opened_in: Generation::current(),
+        })
+    }
+
+    fn write<T, F>(&self, work: F) -> Completion<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    {
+        if let Err(error) = self.opened_in.check() {
+            return Completion::ready(Err(error));
+        }
+        self.shared.committer.submit(work)
+    }
+
+    fn query<T, F>(&self, work: F) -> Completion<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    {
+        if let Err(error) = self.opened_in.check() {
+            return Completion::ready(Err(error));
+        }
+        let shared = Arc::clone(&self.shared);
+        let spawn: Arc<dyn Spawn> = Arc::<Shared>::clone(&self.shared);
+        Completion::lazy(move || shared.read(work), spawn)
+    }
+}
+
+impl Shared {
+    /// Read in this thread, on a connection that no other thread uses meanwhile.
+    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let _gate = sharing::enter();
+        let idle = {
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if readers.closed {
+                return Err(Error::Closed);
+            }
+            readers.idle.pop()
+        };
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open::open_reader(&self.target)?,
+        };
+        let failed = |error: &rusqlite::Error| failure::error(&self.target, error, std::time::Duration::ZERO);
+        // One snapshot for all that the operation reads.
+        connection.execute_batch("BEGIN").map_err(|error| failed(&error))?;
+        let answer = work(&Transaction::new(&connection, &self.target, self.clock.now()));
+        connection.execute_batch("COMMIT").map_err(|error| failed(&error))?;
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !readers.closed && readers.idle.len() < IDLE_READERS {
+            readers.idle.push(connection);
+        }
+        answer
+    }
+}
+
+impl Spawn for Shared {
+    fn spawn(&self, work: Box<dyn FnOnce() + Send>) {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = reading.get_or_insert_with(|| {
+            let (sender, receiver) = channel::<Box<dyn FnOnce() + Send>>();
+            let body = move || receiver.into_iter().for_each(|work| work());
+            if let Err(error) = std::thread::Builder::new().name("bandog-read".into()).spawn(body) {
+                log::error!("the thread for reading could not be started: {error}");
+            }
+            sender
+        });
+        // Where the thread could not be started, the work is dropped, and with it its reply: an error, not a hang.
+        let _ = sender.send(work);
+    }
+}
+
+impl Store for SqliteStore {
+    fn ingest(&self, jobs: Vec<NewJob>) -> Completion<Vec<Ingested>> {
+        self.write(move |transaction| ingest::ingest(transaction, jobs))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> Completion<Claimed> {
+        self.write(move |transaction| claim::claim(transaction, &request))
+    }
+
+    fn renew(&self, claims: Vec<ClaimName>, lease: Micros) -> Completion<Vec<Result<Renewal>>> {
+        self.write(move |transaction| renew::renew(transaction, &claims, lease))
+    }
+
+    fn settle(&self, reports: Vec<(ClaimName, Report)>) -> Completion<Vec<Result<Settlement>>> {
+        self.write(move |transaction| settle::settle(transaction, reports))
+    }
+
+    fn recover(&self, limit: u32) -> Completion<Recovered> {
+        self.write(move |transaction| recover::recover(transaction, limit))
+    }
+
+    fn read(&self, job_ids: Vec<String>) -> Completion<Vec<Option<JobRecord>>> {
+        self.query(move |transaction| read::read(transaction, &job_ids))
+    }
+
+    fn has_pending_work(&self) -> Completion<bool> {
+        self.query(read::has_pending_work)
+    }
+
+    fn next_wake(&self) -> Completion<Option<Micros>> {
+        self.query(read::next_wake)
+    }
+
+    fn close(&self) {
+        if !self.opened_in.is_current() {
+            return; // the parent's handle: letting go of it here would let go of the parent's locks
+        }
+        let writer = self.shared.committer.close();
+        let gate = sharing::enter();
+        drop(writer);
+        let mut readers = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.closed = true;
+        readers.idle.clear();
+        drop(readers);
+        self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(gate);
+        let thread = self.commit_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.shared.clock)
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if !self.opened_in.is_current() {
+            // Closing would run inside the child what belongs to the parent. The memory is left to the child's end.
+            std::mem::forget(Arc::clone(&self.shared));
+        } else {
+            self.close();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Read: what is known of jobs, whether any is pending, and when the next one is due.
+
+use rusqlite::Row;
+
+use super::claim;
+use super::rows;
+use super::transaction::Transaction;
+use crate::error::Result;
+use crate::job::{JobRecord, Micros, OutcomeKind, State};
+use crate::store::sql;
+
+pub(super) fn read(transaction: &Transaction<'_>, job_ids: &[String]) -> Result<Vec<Option<JobRecord>>> {
+    job_ids.iter().map(|job_id| read_one(transaction, job_id)).collect()
+}
+
+pub(super) fn read_one(transaction: &Transaction<'_>, job_id: &str) -> Result<Option<JobRecord>> {
+    let mut statement = transaction.prepare(sql::sqlite::READ)?;
+    let now = transaction.now();
+    // Ends of leases are kept in uptime; people read wall time.
+    rows::one_row(transaction, &mut statement, [job_id], |row| record(row, now.wall - now.uptime))
+}
+
+fn record(row: &Row<'_>, wall_minus_uptime: Micros) -> rusqlite::Result<JobRecord> {
+    let state = if row.get("is_queued")? {
+        State::Queued { available_at: row.get("available_at")? }
+    } else if row.get("is_running")? {
+        State::Running {
+            worker: row.get("worker")?,
+            claimed_at: row.get("claimed_at")?,
+            lease_until: row.get::<_, Option<Micros>>("lease_until")?.map(|until| until + wall_minus_uptime),
+            cancel_requested_at: row.get("cancel_requested_at")?,
+            cancel_reason: row.get("cancel_reason")?,
+        }
+    } else {
+        let kind: String = row.get("kind")?;
+        let outcome = OutcomeKind::parse(&kind).ok_or_else(|| {
+            let problem = format!("unknown outcome {kind:?}");
+            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, problem.into())
+        })?;
+        State::Settled { outcome, settled_at: row.get("settled_at")?, worker: row.get("worker")? }
+    };
+    Ok(JobRecord {
+        number: row.get("number")?,
+        job_id: row.get("job_id")?,
+        queue: row.get("queue")?,
+        lane: row.get("lane")?,
+        priority: row.get("priority")?,
+        payload: row.get("payload")?,
+        budgets: rows::budgets(row, 6)?,
+        admitted_at: row.get("admitted_at")?,
+        counters: rows::counters(row, 10)?,
+        state,
+        result: row.get("result")?,
+        error: row.get("error")?,
+        evidence: row.get("evidence")?,
+    })
+}
+
+pub(super) fn has_pending_work(transaction: &Transaction<'_>) -> Result<bool> {
+    let mut statement = transaction.prepare(sql::sqlite::HAS_PENDING_WORK)?;
+    Ok(rows::one_row(transaction, &mut statement, [], |row| row.get(0))?.unwrap_or(false))
+}
+
+pub(super) fn next_wake(transaction: &Transaction<'_>) -> Result<Option<Micros>> {
+    let now = transaction.now();
+    let mut lease = transaction.prepare(sql::sqlite::NEXT_WAKE_LEASE)?;
+    let mut next: Option<Micros> = rows::one_row(transaction, &mut lease, [], |row| row.get::<_, Option<Micros>>(0))?
+        .flatten()
+        .map(|until| until + (now.wall - now.uptime));
+    let mut ready = transaction.prepare(sql::sqlite::NEXT_WAKE_READY)?;
+    for (top, queue) in claim::top_levels(transaction)? {
+        let mut level = Some(top);
+        while let Some(priority) = level {
+            let due: Option<Micros> =
+                rows::one_row(transaction, &mut ready, rusqlite::params![queue, priority], |row| row.get(0))?;
+            next = next.into_iter().chain(due).min();
+            level = claim::next_priority(transaction, &queue, Some(priority))?;
+        }
+    }
+    Ok(next)
+}

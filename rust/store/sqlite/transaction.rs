@@ -1,0 +1,86 @@
+//! What an operation sees of the open write transaction.
+
+use std::cell::RefCell;
+
+use rusqlite::{CachedStatement, Connection};
+
+use crate::clock::Instants;
+use crate::error::Result;
+use crate::store::sqlite::failure;
+
+/// One open write transaction, and the time that was read after its lock was had.
+pub(super) struct Transaction<'connection> {
+    connection: &'connection Connection,
+    target: &'connection str,
+    now: Instants,
+    landmark: RefCell<Option<Landmark>>,
+}
+
+/// Something that the transaction wrote, by which to tell after a failed COMMIT whether it is there. One is enough: the
+/// requests of a group become visible together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Landmark {
+    /// A job with this order number exists.
+    Job(i64),
+    /// The job runs under this token until this uptime.
+    Lease(i64, String, i64),
+    /// The job does not run under this token.
+    NoLease(i64, String),
+}
+
+impl<'connection> Transaction<'connection> {
+    pub(super) fn new(connection: &'connection Connection, target: &'connection str, now: Instants) -> Self {
+        Self { connection, target, now, landmark: RefCell::new(None) }
+    }
+
+    /// The time of this transaction.
+    pub(super) fn now(&self) -> Instants {
+        self.now
+    }
+
+    /// Prepare a statement, or take it from the connection's cache.
+    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'connection>> {
+        self.connection.prepare_cached(sql).map_err(|error| self.failed(&error))
+    }
+
+    /// The engine's error for a statement's.
+    pub(super) fn failed(&self, error: &rusqlite::Error) -> crate::error::Error {
+        failure::error(self.target, error, std::time::Duration::ZERO)
+    }
+
+    /// Remember something that was written.
+    pub(super) fn wrote(&self, landmark: impl FnOnce() -> Landmark) {
+        let mut remembered = self.landmark.borrow_mut();
+        if remembered.is_none() {
+            *remembered = Some(landmark());
+        }
+    }
+
+    /// Forget it: the request that wrote it was rolled back.
+    pub(super) fn set_landmark(&self, landmark: Option<Landmark>) {
+        *self.landmark.borrow_mut() = landmark;
+    }
+
+    /// What was remembered.
+    pub(super) fn landmark(&self) -> Option<Landmark> {
+        self.landmark.borrow().clone()
+    }
+}
+
+impl Landmark {
+    /// Whether it is there, as a fresh transaction sees it.
+    pub(super) fn stands(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let exists = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
+            connection.query_row(sql, params, |row| row.get::<_, bool>(0))
+        };
+        match self {
+            Self::Job(number) => exists(crate::store::sql::sqlite::STANDS_JOB, &[number]),
+            Self::Lease(number, token, until) => {
+                exists(crate::store::sql::sqlite::STANDS_LEASE, &[number, token, until])
+            }
+            Self::NoLease(number, token) => {
+                exists(crate::store::sql::sqlite::STANDS_NO_LEASE, &[number, token])
+            }
+        }
+    }
+}
