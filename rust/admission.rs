@@ -33,10 +33,7 @@ pub fn name(field: &'static str, value: &str) -> Result<()> {
         return invalid(field, format!("must have at most {LONGEST_NAME} characters"));
     }
     if let Some(character) = value.chars().find(|character| character.is_control()) {
-        return invalid(
-            field,
-            format!("must not contain control characters (found U+{:04X})", u32::from(character)),
-        );
+        return invalid(field, format!("must not contain control characters (found U+{:04X})", u32::from(character)));
     }
     Ok(())
 }
@@ -107,15 +104,32 @@ pub fn lease(lease: Micros) -> Result<()> {
     duration("lease", lease)
 }
 
+/// How many rows a call may touch.
+///
+/// # Errors
+/// `Invalid` for none.
+pub fn limit(limit: u32) -> Result<()> {
+    if limit == 0 { invalid("limit", "must be at least 1") } else { Ok(()) }
+}
+
+/// How many bytes a canonical payload may have.
+///
+/// # Errors
+/// `Invalid` for none.
+pub fn payload_limit(bytes: u32) -> Result<usize> {
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => invalid("payload_limit", "must be from 1 to 4294967295"),
+    }
+}
+
 /// A claim call that can be carried out.
 ///
 /// # Errors
 /// `Invalid` with the first argument that is wrong.
 pub fn claim(request: &ClaimRequest) -> Result<()> {
     name("worker", &request.worker)?;
-    if request.limit == 0 {
-        return invalid("limit", "must be at least 1");
-    }
+    limit(request.limit)?;
     if let Some(queues) = &request.queues {
         if queues.is_empty() {
             return invalid("queues", "must name at least one queue, or be None for all of them");
@@ -154,7 +168,8 @@ mod tests {
     #[test]
     fn names_that_some_user_will_choose() {
         let long = "é".repeat(LONGEST_NAME);
-        for fine in ["a:b", "a/b", "../x", "%2F", " ", "0", "'\"`", "🐕", "Case", "case", "trailing ", long.as_str()] {
+        for fine in ["a:b", "a/b", "../x", "%2F", " ", "0", "'\"`", "🐕", "Case", "case", "trailing ", long.as_str()]
+        {
             assert_eq!(name("job_id", fine), Ok(()), "{fine:?}");
         }
         let too_long = "x".repeat(LONGEST_NAME + 1);

@@ -64,7 +64,8 @@ fn uptime() -> Micros {
 
 #[cfg(target_os = "linux")]
 fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "unknown".into(), |id| id.trim().to_owned())
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| "unknown".into(), |id| id.trim().to_owned())
 }
 
 /// Untested: no such machine was at hand. `CLOCK_MONOTONIC` counts sleep on macOS.

@@ -2,7 +2,7 @@
 //!
 //! Every operation of a [`Store`](crate::store::Store) returns a [`Completion`]. The sync face waits on it, the async face
 //! hands it a callback; no operation has two bodies. A waiting thread may be put to use: where the store has no thread of
-//! its own in the way (`SQLite`), the waiter itself does the work, for itself and for all who wait beside it, which saves
+//! its own in the way (SQLite), the waiter itself does the work, for itself and for all who wait beside it, which saves
 //! two thread switches per call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,13 +142,12 @@ impl<T: Send + 'static> Completion<T> {
         }
         let ready = {
             let mut state = self.slot.lock();
-            match state.result.take() {
-                Some(result) => result,
-                None => {
-                    state.callback = Some(Box::new(callback));
-                    drop(state);
-                    return; // dropping self pokes the driver
-                }
+            if let Some(result) = state.result.take() {
+                result
+            } else {
+                state.callback = Some(Box::new(callback));
+                drop(state);
+                return; // dropping self pokes the driver
             }
         };
         callback(ready);

@@ -6,7 +6,7 @@
 //! - [`admission`]: what may be stored, decided before any SQL.
 //! - [`json`]: the one canonical form of payloads, results and evidence.
 //! - [`transition`]: the state machine: what a report or a lost claim makes of a job. Pure.
-//! - [`store`]: the seam to a database, and the `SQLite` store behind it.
+//! - [`store`]: the seam to a database, and the SQLite store behind it.
 //! - [`engine`]: what lives in this process: leases that are kept, tokens that are aborted.
 //! - [`completion`]: one result, delivered once, to a waiting thread or a callback.
 //! - `fork`: which process a handle belongs to

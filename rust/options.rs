@@ -38,7 +38,7 @@ pub enum NetworkFiles {
     Allow,
 }
 
-/// The settings of a `SQLite` store.
+/// The settings of a SQLite store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     /// How much a commit waits for the disk.

@@ -103,12 +103,7 @@ pub fn after_report(
             }
             let backoff = backoff.or(rules.backoff).unwrap_or_default();
             let wait = retry_in.unwrap_or_else(|| backoff_delay(&backoff, counters.charged(), chance));
-            Next::PutBack {
-                counters,
-                due: Due::After(wait),
-                error: Some(reason),
-                answer: Some(PutBack::Retried),
-            }
+            Next::PutBack { counters, due: Due::After(wait), error: Some(reason), answer: Some(PutBack::Retried) }
         }
         Report::Snooze { .. } | Report::Release if cancel.is_some() => Next::Settle {
             kind: OutcomeKind::Cancelled,
@@ -117,12 +112,9 @@ pub fn after_report(
             error: cancel.map(|request| request.reason.clone()),
             evidence: None,
         },
-        Report::Snooze { delay } => Next::PutBack {
-            counters: given_back,
-            due: Due::After(delay),
-            error: None,
-            answer: Some(PutBack::Snoozed),
-        },
+        Report::Snooze { delay } => {
+            Next::PutBack { counters: given_back, due: Due::After(delay), error: None, answer: Some(PutBack::Snoozed) }
+        }
         Report::Release => {
             Next::PutBack { counters: given_back, due: Due::Now, error: None, answer: Some(PutBack::Released) }
         }
@@ -154,11 +146,8 @@ pub fn after_loss(counters: Counters, budgets: Budgets, cancel: Option<&CancelRe
 #[must_use]
 pub fn backoff_delay(backoff: &Backoff, charged: u32, chance: f64) -> Micros {
     let doublings = charged.saturating_sub(1);
-    let full = if doublings >= 63 {
-        backoff.cap
-    } else {
-        backoff.base.saturating_mul(1_i64 << doublings).min(backoff.cap)
-    };
+    let full =
+        if doublings >= 63 { backoff.cap } else { backoff.base.saturating_mul(1_i64 << doublings).min(backoff.cap) };
     // At most 2^53 µs (285 years) is ever asked for, so the conversion to a float and back is exact enough.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
     let cut = (full as f64 * backoff.jitter.clamp(0.0, 1.0) * chance.clamp(0.0, 1.0)) as Micros;

@@ -8,8 +8,8 @@ try:
     from bandog import _core as core
 except ImportError as cause:
     message = (
-        "the compiled part of bandog (bandog._core) cannot be loaded on this interpreter: install a wheel that was built "
-        f"for it, with `python -m pip install --force-reinstall bandog` ({cause})"
+        "the compiled part of bandog (bandog._core) cannot be loaded on this interpreter: install a wheel that was "
+        f"built for it, with `python -m pip install --force-reinstall bandog` ({cause})"
     )
     raise NativeModuleMissing(message) from cause
 

@@ -27,17 +27,29 @@ def locate(url: str | os.PathLike[str]) -> SqliteLocation:
         InvalidJob: for a scheme, host or option that is not known. The URL itself, which may hold a password, is not
             repeated in the message.
     """
-    text = os.fspath(url)
-    if isinstance(text, bytes):
-        text = os.fsdecode(text)
+    try:
+        text = os.fsdecode(url)
+    except TypeError:
+        message = f"url: must be a path or a URL, not {type(url).__name__}"
+        raise InvalidJob(message, field="url") from None
     if "://" not in text:
         return SqliteLocation(Path(text), {})
-    parts = urlsplit(text)
+    if any(character < " " or character == "\x7f" for character in text):
+        # urlsplit would drop some of them without a word, and another file be opened.
+        message = "url: must not contain control characters; percent-encode them"
+        raise InvalidJob(message, field="url")
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        message = "url: cannot be read as a URL; use a path or sqlite:///path"
+        raise InvalidJob(message, field="url") from None
     if parts.scheme != "sqlite":
         message = f"url: bandog cannot open {parts.scheme}:// here; use a path or sqlite:///path"
         raise InvalidJob(message, field="url")
     if parts.netloc or parts.fragment:
-        message = "url: an SQLite URL has three slashes and a path, as in sqlite:///jobs.sqlite, or four for an absolute one"
+        message = (
+            "url: an SQLite URL has three slashes and a path, as in sqlite:///jobs.sqlite, or four for an absolute one"
+        )
         raise InvalidJob(message, field="url")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     # An allow-list: SQLite's own options could switch off its locks (nolock, immutable) or ours (vfs).

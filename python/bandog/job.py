@@ -32,12 +32,12 @@ class Backoff:
 class Job:
     """A job to ingest. It is checked when it is ingested, as a whole and before anything is written.
 
-    Two jobs are the same if their ``job_id``, ``queue``, ``lane``, ``priority``, ``payload`` (its canonical JSON) and budgets
-    are: then the second one is a duplicate. The schedule, the back-off and the timeout do not count.
+    Two jobs are the same if their ``job_id``, ``queue``, ``lane``, ``priority``, ``payload`` (its canonical JSON) and
+    budgets are: then the second one is a duplicate. The schedule, the back-off and the timeout do not count.
 
     Attributes:
-        payload: any JSON value (dict with str keys, list, tuple, str, int, float, bool, None); at most 1 MiB as canonical
-            JSON. It is data: nothing of it is imported, evaluated or unpickled.
+        payload: any JSON value (dict with str keys, list, tuple, str, int, float, bool, None); at most 1 MiB as
+            canonical JSON. It is data: nothing of it is imported, evaluated or unpickled.
         job_id: 1 to 255 characters without control characters; ``None`` makes one. A replay under it creates nothing.
         queue: what workers subscribe to; 1 to 255 characters. Default ``"default"``.
         lane: a stream inside the queue; 1 to 255 characters. Default ``"default"``.

@@ -1,7 +1,7 @@
 """What an executor reports, and what a job's record shows.
 
-An executor returns one of ``Completed``, ``Failed``, ``Cancelled``, ``OutcomeUnknown``, ``Snooze`` or ``Release``; ``None`` means
-``Completed()``, and raising means ``Failed``. ``Interrupted`` is recorded by recovery alone.
+An executor returns one of ``Completed``, ``Failed``, ``Cancelled``, ``OutcomeUnknown``, ``Snooze`` or ``Release``;
+``None`` means ``Completed()``, and raising means ``Failed``. ``Interrupted`` is recorded by recovery alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Completed:
     """The work is done.
 
     Attributes:
-        result: any JSON value, kept with the outcome. One that cannot be stored makes the job ``failed`` instead, finally,
-            with an error that says so: never a success without its result, and never a second run.
+        result: any JSON value, kept with the outcome. One that cannot be stored makes the job ``failed`` instead,
+            finally, with an error that says so: never a success without its result, and never a second run.
     """
 
     kind: ClassVar[str] = "completed"
@@ -123,9 +123,9 @@ class Settlement:
     """What became of a claim that was settled.
 
     Attributes:
-        kind: ``completed``, ``failed``, ``cancelled``, ``outcome_unknown`` (the job has its outcome), ``retried``, ``snoozed``,
-            ``released`` (it is queued again), ``stale`` (the claim had ended before; nothing was changed) or ``not_found``
-            (there is no such job). Settling a claim again returns what was recorded the first time.
+        kind: ``completed``, ``failed``, ``cancelled``, ``outcome_unknown`` (the job has its outcome), ``retried``,
+            ``snoozed``, ``released`` (it is queued again), ``stale`` (the claim had ended before; nothing was changed)
+            or ``not_found`` (there is no such job). Settling a claim again returns what was recorded the first time.
         available_at: when a job that was put back is due, an aware ``datetime``; ``None`` otherwise.
     """
 

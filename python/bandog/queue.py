@@ -45,12 +45,13 @@ def connect(
     """Open a queue.
 
     Args:
-        url: a path, ``sqlite:///relative.sqlite`` or ``sqlite:////absolute.sqlite``, the latter two also with ``synchronous`` and
-            ``busy_timeout`` as options after a ``?``. An SQLite file that is missing, or that has none of bandog's tables, gets
-            them; tables that are there are never changed.
-        synchronous: ``"full"`` (the default): a job that was admitted survives a power cut. ``"normal"``: it survives the
-            death of the process, and a power cut may take the latest ones back; commits are several times faster.
-        busy_timeout: seconds (float) or ``timedelta`` that a call waits for a lock that another connection holds. Default 5.
+        url: a path, ``sqlite:///relative.sqlite`` or ``sqlite:////absolute.sqlite``, the latter two also with
+            ``synchronous`` and ``busy_timeout`` as options after a ``?``. An SQLite file that is missing, or that has
+            none of bandog's tables, gets them; tables that are there are never changed.
+        synchronous: ``"full"`` (the default): a job that was admitted survives a power cut. ``"normal"``: it survives
+            the death of the process, and a power cut may take the latest ones back; commits are several times faster.
+        busy_timeout: seconds (float) or ``timedelta`` that a call waits for a lock that another connection holds.
+            Default 5.
         payload_limit: the most bytes that a payload, result or evidence may have as canonical JSON. Default 1 MiB.
         allow_network_filesystem: open a file on a network file system at your own risk. Default ``False``.
         clock: a clock that a test moves; ``None`` (the default) for the machine's.
@@ -79,9 +80,19 @@ def connect(
         busy_timeout=busy_timeout,
         allow_network_filesystem=allow_network_filesystem,
         payload_limit=payload_limit,
-        clock=None if clock is None else clock.native,
+        clock=_native_clock(clock),
     )
     return Queue(engine, str(location.path))
+
+
+def _native_clock(clock: FakeClock | None) -> core.FakeClock | None:
+    if clock is None:
+        return None
+    native = getattr(clock, "native", None)
+    if not isinstance(native, core.FakeClock):
+        message = f"clock: must be a bandog.testing.FakeClock or None, not {type(clock).__name__}"
+        raise InvalidJob(message, field="clock")
+    return native
 
 
 def default_worker() -> str:
@@ -125,8 +136,8 @@ class Queue:
             job: what to store.
 
         Returns:
-            An admission whose ``kind`` is ``"admitted"``, or ``"duplicate"`` where the same job is stored already (seed 1):
-            then nothing was created, and ``admission.job`` is the stored job's present state.
+            An admission whose ``kind`` is ``"admitted"``, or ``"duplicate"`` where the same job is stored already: then
+            nothing was created, and ``admission.job`` is the stored job's present state.
 
         Raises:
             JobConflict: the ``job_id`` is taken by other content. Nothing was changed.
@@ -150,7 +161,8 @@ class Queue:
             jobs: what to store.
 
         Returns:
-            One admission per job, in order: ``admitted``, ``duplicate`` or ``conflict``. A conflict spoils no other job.
+            One admission per job, in order: ``admitted``, ``duplicate`` or ``conflict``. A conflict spoils no other
+            job.
 
         Raises:
             InvalidJob: a job that no store may accept, with its ``job_id``. Nothing was written, of any job.
@@ -171,9 +183,12 @@ class Queue:
         available_at: datetime | None = None,
         delay: Seconds | None = None,
         backoff: Backoff | None = None,
-        timeout: Seconds | None = None,  # noqa: ASYNC109 - a property of the job, not of this call
+        timeout: Seconds | None = None,
     ) -> Admission:
-        """Store a job, given as its fields. See :class:`Job` for them, and :meth:`ingest` for what is returned and raised."""
+        """Store a job, given as its fields.
+
+        See :class:`Job` for them, and :meth:`ingest` for what is returned and raised.
+        """
         return self.ingest(
             Job(
                 payload=payload,
@@ -206,7 +221,8 @@ class Queue:
             worker: a name for the record; ``None`` for host and process.
             queues: a queue or several; ``None`` (the default) for all of them.
             limit: the most jobs to claim, at least 1. Default 1.
-            lease: seconds (float) or ``timedelta`` that each claim holds without :meth:`renew`; at least 0.5. Default 120.
+            lease: seconds (float) or ``timedelta`` that each claim holds without :meth:`renew`; at least 0.5. Default
+                120.
 
         Returns:
             The claims, by priority, then ``available_at``, then admission; empty where no job is due.
@@ -217,7 +233,7 @@ class Queue:
         """
         claims, _, _, _ = self._engine.claim(
             worker=default_worker() if worker is None else worker,
-            queues=_queues(queues),
+            queues=queue_names(queues),
             limit=limit,
             lease=lease,
             keep=False,
@@ -243,7 +259,10 @@ class Queue:
         return cancel_requested
 
     def settle(self, claim: Claim, report: Report) -> Settlement:
-        """End a claim with what became of it. Settling it again returns what was recorded the first time.
+        """End a claim with what became of it.
+
+        Settling it again, because the answer was lost, returns what was recorded the first time, until a later claim of
+        the same job has been ended too.
 
         Args:
             claim: a claimed job, or ``(job_id, lease_token)``.
@@ -259,7 +278,10 @@ class Queue:
         return settlement
 
     def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> list[Settlement]:
-        """End claims in one transaction. One settlement per claim, ``stale`` and ``not_found`` among them; see :meth:`settle`."""
+        """End claims in one transaction: one settlement per claim, ``stale`` and ``not_found`` among them.
+
+        See :meth:`settle`.
+        """
         answers = self._engine.settle(list(reports)).wait()
         return [Settlement(kind, available_at) for kind, available_at in answers]
 
@@ -284,7 +306,7 @@ class Queue:
         return self.settle(claim, Cancelled(reason))
 
     def outcome_unknown(self, claim: Claim, evidence: Any = None) -> Settlement:
-        """It cannot be established what happened. See :class:`OutcomeUnknown`, and :meth:`settle` for what is raised."""
+        """Nobody can establish what happened. See :class:`OutcomeUnknown`, and :meth:`settle` for what is raised."""
         return self.settle(claim, OutcomeUnknown(evidence))
 
     def release(self, claim: Claim) -> Settlement:
@@ -318,21 +340,32 @@ class Queue:
         return self._engine.has_pending_work().wait()
 
     def next_wake(self) -> datetime | None:
-        """When the next queued job is due or the next claim expires, an aware ``datetime`` (it may have passed); ``None`` with
-        nothing pending."""
+        """When the next queued job is due or the next claim expires, an aware ``datetime`` (it may have passed).
+
+        ``None`` with nothing pending.
+        """
         return self._engine.next_wake().wait()
 
     def close(self) -> None:
-        """Finish the calls under way, stop renewing, and let go of the database. Later calls raise ``QueueClosed``. Closing
-        twice is allowed; in a forked child it does nothing."""
+        """Finish the calls under way, stop renewing, and let go of the database.
+
+        Later calls raise ``QueueClosed``. Closing twice is allowed; in a forked child it does nothing.
+        """
         self._engine.close()
 
 
-def _queues(queues: Sequence[str] | str | None) -> list[str] | None:
+def queue_names(queues: Sequence[str] | str | None) -> list[str] | None:
+    """The queues that a caller named, as a list; ``None`` for all of them."""
     if queues is None:
         return None
     # A single name is a sequence too: of its letters.
-    return [queues] if isinstance(queues, str) else list(queues)
+    if isinstance(queues, str):
+        return [queues]
+    try:
+        return list(queues)
+    except TypeError:
+        message = f"queues: must be a str or a sequence of str, not {type(queues).__name__}"
+        raise InvalidJob(message, field="queues") from None
 
 
 def _check(word: str, claim: Claim) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(job: ClaimedJob, cancel: CancellationToken) -> bandog.Completed | bandog.Cancelled:
-    """Print the payload. A real executor does its work here, and gives ``job.job_id`` to a provider that deduplicates."""
+    """Print the payload. A real executor works here, and gives ``job.job_id`` to a provider that deduplicates."""
     if cancel.aborted:
         return bandog.Cancelled()
     print("running", job.job_id, "attempt", job.attempt, job.payload)

@@ -8,9 +8,9 @@ import traceback as tracebacks
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandog.errors import StorageFull, StoreBusy
+from bandog.errors import StorageFull, StoreBusy, StoreError
 from bandog.outcome import Cancelled, Completed, Failed, Interrupted, Outcome, OutcomeUnknown, Release, Report, Snooze
-from bandog.queue import DEFAULT_LEASE, Queue, default_worker
+from bandog.queue import DEFAULT_LEASE, Queue, default_worker, queue_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ class Tick:
     """What one tick did.
 
     Attributes:
-        kind: ``idle`` (no job was due), ``busy`` (another tick of this runtime was under way), ``settled``, ``retried``,
-            ``snoozed``, ``released``, or ``stale`` (the claim was lost before its report was recorded).
+        kind: ``idle`` (no job was due), ``busy`` (another tick of this runtime was under way), ``settled``,
+            ``retried``, ``snoozed``, ``released``, or ``stale`` (the claim was lost before its report was recorded).
         job_id: the job that was run; ``None`` for ``idle`` and ``busy``.
         outcome: what was recorded, for ``settled``; ``None`` otherwise.
         recovered: ids of jobs whose lost claims were put back.
@@ -66,15 +66,15 @@ class Watchdog:
 
         Args:
             queue: an open queue.
-            execute: called with the claimed job and its cancellation token, in the thread of :meth:`tick`. It returns an
-                outcome, or ``None`` for ``Completed()``; raising means ``Failed``.
+            execute: called with the claimed job and its cancellation token, in the thread of :meth:`tick`. It returns
+                an outcome, or ``None`` for ``Completed()``; raising means ``Failed``.
             queues: the queues to run; ``None`` (the default) for all of them.
             lease: seconds (float) or ``timedelta`` after which the job of a dead runtime is recovered. Default 120.
             worker: a name for the record; ``None`` for host and process.
         """
         self._queue = queue
         self._execute = execute
-        self._queues = [queues] if isinstance(queues, str) else queues
+        self._queues = queue_names(queues)
         self._lease = lease
         self._worker = default_worker() if worker is None else worker
         self._ticking = threading.Lock()
@@ -93,12 +93,12 @@ class Watchdog:
     def tick(self) -> Tick:
         """Recover lost claims, then claim and run one job. Single-flight: a second tick meanwhile returns ``busy``.
 
-        An exception of the executor is a failure of the job, ``SystemExit`` included; ``KeyboardInterrupt`` is recorded as one
-        and then raised again, so that Ctrl-C stops the host.
+        An exception of the executor is a failure of the job, ``SystemExit`` included; ``KeyboardInterrupt`` is recorded
+        as one and then raised again, so that Ctrl-C stops the host.
 
         Raises:
-            StoreBusy, StorageFull, StoreFailed: nothing was claimed; or, after an executor has returned, its outcome could
-                not be recorded before the lease ended: the job is recovered within its budgets.
+            StoreBusy, StorageFull, StoreFailed: nothing was claimed; or, after an executor has returned, its outcome
+                could not be recorded before the lease ended: the job is recovered within its budgets.
         """
         if not self._ticking.acquire(blocking=False):
             return Tick(kind="busy")
@@ -111,7 +111,7 @@ class Watchdog:
         engine = self._queue.engine
         claims, tokens, recovered, interrupted = engine.claim(
             worker=self._worker,
-            queues=None if self._queues is None else list(self._queues),
+            queues=self._queues,
             limit=1,
             lease=self._lease,
             keep=True,
@@ -126,16 +126,28 @@ class Watchdog:
         return Tick(kind=kind, job_id=job.job_id, outcome=outcome, recovered=recovered, interrupted=interrupted)
 
     def _run(self, job: ClaimedJob, token: CancellationToken) -> tuple[str, Outcome | None]:
+        """Run the executor and record what came of it. Ctrl-C is raised again once that is done."""
+        interrupt: KeyboardInterrupt | None = None
         try:
-            interrupt: KeyboardInterrupt | None = None
             try:
                 report = _as_report(self._execute(job, token))
             except KeyboardInterrupt as error:
-                interrupt = error
-                report = failure(error)
+                interrupt, report = error, failure(error)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome
                 report = failure(error)
-            settled = self._record(job, token, report)
+            try:
+                settled = self._record(job, token, report)
+            except StoreError:
+                raise
+            except KeyboardInterrupt as error:
+                # It may have come while the store was waited for: settling once more changes nothing then.
+                interrupt = error
+                try:
+                    settled = self._record(job, token, report)
+                except KeyboardInterrupt:
+                    settled = self._record(job, token, _readable(report, error))
+            except BaseException as error:  # noqa: BLE001 - a report that cannot be read is a failure too
+                settled = self._record(job, token, _readable(report, error))
         finally:
             self._queue.engine.let_go(job)
         if interrupt is not None:
@@ -154,17 +166,14 @@ class Watchdog:
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, 5.0)
-        if settlement.kind in {"retried", "snoozed", "released", "stale", "not_found"}:
-            return settlement.kind if settlement.kind != "not_found" else "stale", None
-        return "settled", self._outcome(job, report, settlement.kind)
-
-    def _outcome(self, job: ClaimedJob, report: Report, kind: str) -> Outcome | None:
-        """What was recorded: what was reported, unless the rules made something else of it."""
-        if isinstance(report, (Failed, Cancelled, OutcomeUnknown)) and report.kind == kind:
-            return report
-        if isinstance(report, Completed) and kind == "completed":
-            return report
-        return self._queue.read(job.job_id).outcome
+        if settlement.kind == "not_found":
+            return "stale", None
+        if settlement.kind in {"retried", "snoozed", "released", "stale"}:
+            return settlement.kind, None
+        if settlement.kind == "completed" and report == Completed():
+            return "settled", report
+        # What was recorded, which is not always what was reported: JSON has no tuples, and the rules have a say.
+        return "settled", self._queue.read(job.job_id).outcome
 
 
 def _as_report(value: Any) -> Report:
@@ -178,6 +187,14 @@ def _as_report(value: Any) -> Report:
         f"the executor returned {type(value).__name__}, which is no outcome: return Completed(result) to keep a result",
         retry=False,
     )
+
+
+def _readable(report: Report, error: BaseException) -> Report:
+    """In place of a report that raised when it was read. What is unknown stays unknown; the rest is a final failure."""
+    reason = failure(error).reason
+    if isinstance(report, OutcomeUnknown):
+        return OutcomeUnknown(f"evidence not storable: {reason}")
+    return Failed(f"the outcome cannot be recorded: {reason}", retry=False)
 
 
 def failure(error: BaseException) -> Failed:

@@ -89,11 +89,11 @@ impl CancellationToken {
         self.0.deadline.load(Ordering::SeqCst)
     }
 
-    /// Abort it. The first reason stands; true where this call gave it.
-    pub fn abort(&self, reason: AbortReason) -> bool {
+    /// Abort it. The first reason stands.
+    pub fn abort(&self, reason: AbortReason) {
         let mut state = self.lock();
         if state.reason.is_some() {
-            return false;
+            return;
         }
         state.reason = Some(reason.clone());
         let callbacks = std::mem::take(&mut state.callbacks);
@@ -102,7 +102,6 @@ impl CancellationToken {
         for callback in callbacks {
             callback(&reason);
         }
-        true
     }
 
     /// Why it was aborted; `None` while it was not.
@@ -168,8 +167,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let early = sender.clone();
         token.on_abort(move |reason| early.send(reason.clone()).unwrap());
-        assert!(token.abort(AbortReason::Shutdown));
-        assert!(!token.abort(AbortReason::Timeout));
+        token.abort(AbortReason::Shutdown);
+        token.abort(AbortReason::Timeout);
         token.on_abort(move |reason| sender.send(reason.clone()).unwrap());
         assert_eq!(receiver.iter().collect::<Vec<_>>(), [AbortReason::Shutdown, AbortReason::Shutdown]);
     }

@@ -20,7 +20,29 @@ use crate::store::Store;
 struct Held {
     lease: Micros,
     renew_at: Micros,
+    /// When its executor has taken too long (uptime); `Micros::MAX` for never, and once its token knows.
+    times_out_at: Micros,
     token: CancellationToken,
+}
+
+/// What is kept: a claim, how it is held, and since when (uptime).
+#[derive(Clone, Debug)]
+pub struct Keep {
+    /// The claim.
+    pub key: ClaimKey,
+    /// How long it holds without renewal.
+    pub lease: Micros,
+    /// How long its executor may take, counted from `asked_at`.
+    pub timeout: Option<Micros>,
+    /// When it was asked for.
+    pub asked_at: Micros,
+}
+
+impl Held {
+    /// When something is to be done about it.
+    fn next(&self) -> Micros {
+        self.renew_at.min(self.times_out_at).min(self.token.deadline())
+    }
 }
 
 #[derive(Default)]
@@ -59,16 +81,22 @@ impl LeaseKeeper {
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
-    /// Keep a claim that was asked for at `asked_at` (uptime). The token is aborted when it is lost.
+    /// Keep a claim. The token is aborted when it is lost, when its cancellation is asked for, and when it takes too long.
     ///
     /// # Errors
     /// `StoreFailed` where the thread could not be started; then the claim is not kept.
-    pub fn keep(&self, key: ClaimKey, lease: Micros, asked_at: Micros) -> Result<CancellationToken> {
+    pub fn keep(&self, keep: Keep) -> Result<CancellationToken> {
         self.ensure_thread()?;
+        let Keep { key, lease, timeout, asked_at } = keep;
         let token = CancellationToken::new(Arc::clone(&self.shared.clock), asked_at.saturating_add(lease));
-        let held = Held { lease, renew_at: asked_at.saturating_add(renewal_pause(lease)), token: token.clone() };
+        let held = Held {
+            lease,
+            renew_at: asked_at.saturating_add(renewal_pause(lease)),
+            times_out_at: timeout.map_or(Micros::MAX, |timeout| asked_at.saturating_add(timeout)),
+            token: token.clone(),
+        };
         let mut state = self.shared.lock();
-        let earlier = held.renew_at < state.asleep_until;
+        let earlier = held.next() < state.asleep_until;
         state.held.insert(key, held);
         drop(state);
         if earlier {
@@ -125,7 +153,7 @@ impl Shared {
                     return;
                 }
                 let now = self.clock.now().uptime;
-                let next = state.held.values().map(|held| held.renew_at.min(held.token.deadline())).min();
+                let next = state.held.values().map(Held::next).min();
                 state.asleep_until = next.unwrap_or(Micros::MAX);
                 let left = u64::try_from(state.asleep_until.saturating_sub(now)).unwrap_or(0);
                 if left == 0 {
@@ -140,19 +168,22 @@ impl Shared {
         }
     }
 
-    /// Claims that were not renewed in time are given up, here and now.
+    /// Claims that were not renewed in time are given up, here and now. Those that take too long are told, and kept.
     fn abort_lapsed(&self) {
         let now = self.clock.now().uptime;
-        let mut lapsed = Vec::new();
+        let mut aborted = Vec::new();
         self.lock().held.retain(|_, held| {
             let holds = now < held.token.deadline();
             if !holds {
-                lapsed.push(held.token.clone());
+                aborted.push((held.token.clone(), AbortReason::LeaseLost));
+            } else if now >= held.times_out_at {
+                held.times_out_at = Micros::MAX;
+                aborted.push((held.token.clone(), AbortReason::Timeout));
             }
             holds
         });
-        for token in lapsed {
-            token.abort(AbortReason::LeaseLost);
+        for (token, reason) in aborted {
+            token.abort(reason);
         }
     }
 
@@ -181,7 +212,9 @@ impl Shared {
                 }
             };
             match answer {
-                Ok(renewals) => keys.iter().zip(renewals).for_each(|(key, renewal)| self.renewed(key, lease, asked_at, renewal)),
+                Ok(renewals) => {
+                    keys.iter().zip(renewals).for_each(|(key, renewal)| self.renewed(key, lease, asked_at, renewal))
+                }
                 Err(error) => self.failed(&keys, lease, &error),
             }
         }

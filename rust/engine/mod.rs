@@ -5,14 +5,16 @@
 
 pub mod cancellation;
 pub mod lease;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use self::cancellation::CancellationToken;
-use self::lease::LeaseKeeper;
+use self::lease::{Keep, LeaseKeeper};
 use crate::error::Result;
 use crate::fork::Generation;
-use crate::job::{ClaimKey, Micros};
+use crate::job::{Claim, ClaimName, Report};
 use crate::store::Store;
 
 /// An open store, and the keeper of the claims that this process has made in it.
@@ -66,11 +68,19 @@ impl Engine {
     ///
     /// # Errors
     /// As [`LeaseKeeper::keep`].
-    pub fn keep_fresh(&self, key: ClaimKey, lease: Micros, asked_at: Micros) -> Result<Option<CancellationToken>> {
-        if self.store.clock().now().uptime.saturating_sub(asked_at) > lease / 2 {
+    pub fn keep_fresh(&self, claim: Keep) -> Result<Option<CancellationToken>> {
+        if self.store.clock().now().uptime.saturating_sub(claim.asked_at) > claim.lease / 2 {
             return Ok(None);
         }
-        self.keeper.keep(key, lease, asked_at).map(Some)
+        self.keeper.keep(claim).map(Some)
+    }
+
+    /// Hand claims back that nobody will work on. Does not wait.
+    pub fn release(&self, claims: Vec<Claim>) {
+        if !claims.is_empty() {
+            let reports = claims.into_iter().map(|claim| (ClaimName::Number(claim.key), Report::Release)).collect();
+            drop(self.store.settle(reports));
+        }
     }
 
     /// Stop renewing, then close the store.

@@ -26,7 +26,7 @@ pub use writer::Writer;
 
 /// Arrays and objects may stand in one another this deep; `[]` alone is one level.
 ///
-/// `SQLite` refuses JSON deeper than 1000, and every reader that recurses has some limit; this one is below them all.
+/// SQLite refuses JSON deeper than 1000, and every reader that recurses has some limit; this one is below them all.
 pub const DEPTH_LIMIT: usize = 128;
 
 /// Integers may have this many digits.
@@ -47,12 +47,8 @@ pub struct Refusal {
 /// An error text as every store can keep it: never fails, because a failed job must not lose its outcome to the
 /// wording of its error.
 ///
-/// U+0000 is the only character of a Rust string that a store refuses (`PostgreSQL`, in `text`); it becomes U+FFFD.
+/// U+0000 is the only character of a Rust string that a store refuses (PostgreSQL, in `text`); it becomes U+FFFD.
 #[must_use]
 pub fn storable_text(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') {
-        Cow::Owned(text.replace('\0', "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }

@@ -15,8 +15,8 @@ pub(super) fn push_float(out: &mut String, value: f64) {
     let mut even = Scratch::default();
     let (mantissa, exponent) = split(scientific.text());
     let fraction_digits = mantissa.split_once('.').map_or(0, |(_, rest)| rest.len());
-    let halfway = decimals(value)
-        .is_some_and(|digits| digits == i32::try_from(fraction_digits).unwrap_or(0) - exponent + 1);
+    let halfway =
+        decimals(value).is_some_and(|digits| digits == i32::try_from(fraction_digits).unwrap_or(0) - exponent + 1);
     if halfway {
         // With a precision, Rust rounds ties to even.
         let _ = write!(even, "{value:.fraction_digits$e}");
@@ -48,10 +48,7 @@ pub(super) fn push_float(out: &mut String, value: f64) {
         }
     } else if (-4..0).contains(&exponent) {
         out.push_str("0.");
-        out.extend(std::iter::repeat_n(
-            '0',
-            exponent.unsigned_abs() as usize - 1,
-        ));
+        out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
         out.push_str(first);
         out.push_str(rest);
     } else {

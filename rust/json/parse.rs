@@ -14,11 +14,7 @@ use super::{Refusal, Writer};
 /// When the text is not JSON, or holds something that no payload may hold (see the module's first lines). A syntax
 /// error is reported with its line and column, counted in characters from 1.
 pub fn canonical_text(text: &str, limit: usize) -> Result<String, Refusal> {
-    let mut parser = Parser {
-        text,
-        at: 0,
-        writer: Writer::new(limit),
-    };
+    let mut parser = Parser { text, at: 0, writer: Writer::new(limit) };
     parser.skip_whitespace();
     parser.value()?;
     parser.skip_whitespace();
@@ -275,15 +271,9 @@ impl<'text> Parser<'text> {
 
     fn position(&self) -> (usize, usize) {
         let before = &self.text.as_bytes()[..self.at];
-        let line_start = before
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |newline| newline + 1);
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
         // A character is a byte that does not continue another one.
-        let column = before[line_start..]
-            .iter()
-            .filter(|&&byte| byte & 0xc0 != 0x80)
-            .count();
+        let column = before[line_start..].iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
         let line = before.split(|&byte| byte == b'\n').count();
         (line, column + 1)
     }

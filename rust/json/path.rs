@@ -11,9 +11,7 @@ pub(crate) fn push_key(path: &mut String, key: &str) {
     let identifier = !key.is_empty()
         && key.len() <= KEY_SHOWN
         && !key.starts_with(|first: char| first.is_ascii_digit())
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if identifier {
         path.push('.');
         path.push_str(key);

@@ -33,23 +33,11 @@ pub(super) fn push_quoted(out: &mut String, value: &str) -> bool {
 /// that the compiler can use vector instructions.
 fn first_escape(bytes: &[u8]) -> Option<usize> {
     let (chunks, tail) = bytes.as_chunks::<16>();
-    let clean = chunks
-        .iter()
-        .take_while(|chunk| {
-            !chunk
-                .iter()
-                .fold(false, |found, &byte| found | must_escape(byte))
-        })
-        .count()
-        * 16;
-    let rest = if clean == bytes.len() - tail.len() {
-        tail
-    } else {
-        &bytes[clean..]
-    };
-    rest.iter()
-        .position(|&byte| must_escape(byte))
-        .map(|position| clean + position)
+    let clean =
+        chunks.iter().take_while(|chunk| !chunk.iter().fold(false, |found, &byte| found | must_escape(byte))).count()
+            * 16;
+    let rest = if clean == bytes.len() - tail.len() { tail } else { &bytes[clean..] };
+    rest.iter().position(|&byte| must_escape(byte)).map(|position| clean + position)
 }
 
 fn must_escape(byte: u8) -> bool {

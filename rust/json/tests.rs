@@ -33,9 +33,7 @@ fn text<'vector>(vector: &'vector Value, field: &str) -> &'vector str {
 }
 
 fn limit(vector: &Value) -> usize {
-    vector["limit"]
-        .as_u64()
-        .map_or(MEBIBYTE, |limit| usize::try_from(limit).expect("small"))
+    vector["limit"].as_u64().map_or(MEBIBYTE, |limit| usize::try_from(limit).expect("small"))
 }
 
 #[test]
@@ -43,11 +41,7 @@ fn accepted_texts_take_the_canonical_form_and_keep_it() {
     for vector in vectors("accepted") {
         let canonical = text(&vector, "canonical");
         for source in [text(&vector, "text"), canonical] {
-            assert_eq!(
-                canonical_text(source, limit(&vector)).as_deref(),
-                Ok(canonical),
-                "{vector}"
-            );
+            assert_eq!(canonical_text(source, limit(&vector)).as_deref(), Ok(canonical), "{vector}");
         }
     }
 }
@@ -55,14 +49,9 @@ fn accepted_texts_take_the_canonical_form_and_keep_it() {
 #[test]
 fn refused_texts_name_the_place_and_the_reason() {
     for vector in vectors("refused") {
-        let refusal =
-            canonical_text(text(&vector, "text"), limit(&vector)).expect_err(text(&vector, "name"));
+        let refusal = canonical_text(text(&vector, "text"), limit(&vector)).expect_err(text(&vector, "name"));
         let reason = text(&vector, "reason");
-        let words = REASONS
-            .iter()
-            .find(|(name, _)| *name == reason)
-            .expect("a known reason")
-            .1;
+        let words = REASONS.iter().find(|(name, _)| *name == reason).expect("a known reason").1;
         assert!(refusal.problem.contains(words), "{vector}: {refusal:?}");
         assert_eq!(refusal.path, text(&vector, "path"), "{vector}: {refusal:?}");
     }
@@ -72,9 +61,8 @@ fn refused_texts_name_the_place_and_the_reason() {
 fn equal_and_different_texts_are_told_apart() {
     for (kind, equal) in [("equal", true), ("different", false)] {
         for pair in vectors(kind) {
-            let [left, right] = [0, 1].map(|side| {
-                canonical_text(pair[side].as_str().expect("a string"), MEBIBYTE).expect("accepted")
-            });
+            let [left, right] =
+                [0, 1].map(|side| canonical_text(pair[side].as_str().expect("a string"), MEBIBYTE).expect("accepted"));
             assert_eq!(left == right, equal, "{pair}");
         }
     }
@@ -84,10 +72,7 @@ fn equal_and_different_texts_are_told_apart() {
 fn syntax_errors_name_line_and_column_in_characters() {
     let refusal = canonical_text("{\n  \"é\": 1,\n  \"éé\": x\n}", MEBIBYTE).expect_err("refused");
     assert_eq!(refusal.path, "$[\"éé\"]");
-    assert_eq!(
-        refusal.problem,
-        "not valid JSON at line 3, column 9: expected a value"
-    );
+    assert_eq!(refusal.problem, "not valid JSON at line 3, column 9: expected a value");
 }
 
 #[test]
@@ -106,8 +91,7 @@ fn python_repr(value: f64) -> String {
     let (mantissa, exponent) = scientific.split_once('e').expect("an exponent");
     let exponent: i32 = exponent.parse().expect("a number");
     if (-4..16).contains(&exponent) {
-        let digits =
-            i32::try_from(mantissa.trim_start_matches('-').replace('.', "").len()).expect("few");
+        let digits = i32::try_from(mantissa.trim_start_matches('-').replace('.', "").len()).expect("few");
         let decimals = usize::try_from((digits - 1 - exponent).max(1)).expect("positive");
         return format!("{value:.decimals$}");
     }
@@ -121,22 +105,15 @@ fn values() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<f64>().prop_map(|float| if float.is_finite() {
-            float.into()
-        } else {
-            Value::Null
-        }),
+        any::<f64>().prop_map(|float| if float.is_finite() { float.into() } else { Value::Null }),
         any::<String>().prop_map(Value::from),
         "[\u{0}-\u{ff}\"\\\\]{0,40}".prop_map(Value::from),
     ];
     leaf.prop_recursive(6, 128, 10, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..10).prop_map(Value::from),
-            prop::collection::vec(
-                (("[\u{0}-\u{23}\\\\a-c\u{e000}\u{1f600}]{0,4}"), inner),
-                0..10
-            )
-            .prop_map(|members| Value::Object(members.into_iter().collect())),
+            prop::collection::vec((("[\u{0}-\u{23}\\\\a-c\u{e000}\u{1f600}]{0,4}"), inner), 0..10)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }

@@ -42,12 +42,7 @@ impl Writer {
     /// A writer that refuses to grow beyond `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self {
-            out: String::with_capacity(limit.min(128)),
-            limit,
-            frames: Vec::new(),
-            members: Vec::new(),
-        }
+        Self { out: String::with_capacity(limit.min(128)), limit, frames: Vec::new(), members: Vec::new() }
     }
 
     /// The canonical text; call it after the whole value was announced.
@@ -111,9 +106,9 @@ impl Writer {
             } else {
                 "-Infinity"
             };
-            return Err(self.refuse(format!(
-                "{shown} is not JSON; numbers must be finite (write null or a string instead)"
-            )));
+            return Err(
+                self.refuse(format!("{shown} is not JSON; numbers must be finite (write null or a string instead)"))
+            );
         }
         number::push_float(&mut self.out, value);
         self.check_size()
@@ -161,13 +156,7 @@ impl Writer {
     /// When it stands deeper than [`DEPTH_LIMIT`], or the text outgrows the limit.
     pub fn begin_object(&mut self) -> Result<(), Refusal> {
         let first = self.members.len();
-        self.open(
-            Frame::Object {
-                first,
-                ordered: true,
-            },
-            '{',
-        )
+        self.open(Frame::Object { first, ordered: true }, '{')
     }
 
     /// Announces the next member of the object by its key.
@@ -189,12 +178,7 @@ impl Writer {
         let escaped = self.quoted(key)?;
         let key_end = self.out.len();
         self.out.push(':');
-        let member = Member {
-            start,
-            key_end,
-            end: key_end,
-            escaped,
-        };
+        let member = Member { start, key_end, end: key_end, escaped };
         let in_order = match self.members[first..].last() {
             Some(previous) if ordered => previous.compare(&member, &self.out) == Ordering::Less,
             _ => ordered,
@@ -300,27 +284,19 @@ impl Writer {
     /// The refusal of an integer with more than [`INTEGER_DIGITS`] digits, for walkers that need not print it first.
     #[must_use]
     pub fn refuse_integer(&self) -> Refusal {
-        self.refuse(format!(
-            "an integer of more than {INTEGER_DIGITS} digits; write it as a string"
-        ))
+        self.refuse(format!("an integer of more than {INTEGER_DIGITS} digits; write it as a string"))
     }
 
     /// A refusal of the value that was announced last.
     #[must_use]
     pub fn refuse(&self, problem: String) -> Refusal {
-        Refusal {
-            path: self.path(&self.frames),
-            problem,
-        }
+        Refusal { path: self.path(&self.frames), problem }
     }
 
     /// A refusal of something that stands between values: a bad key, a missing comma.
     #[must_use]
     pub fn refuse_container(&self, problem: String) -> Refusal {
-        Refusal {
-            path: self.container_path(),
-            problem,
-        }
+        Refusal { path: self.container_path(), problem }
     }
 
     fn container_path(&self) -> String {

@@ -29,8 +29,10 @@ impl FakeClock {
         convert::datetime(py, self.0.now().wall)
     }
 
-    fn advance(&self, by: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.0.advance(convert::duration(by, "by").map_err(|failure| failure.raise(by.py(), None))?);
+    fn advance(&self, py: Python<'_>, by: &Bound<'_, PyAny>) -> PyResult<()> {
+        let by = convert::duration(by, "by")
+            .and_then(|micros| Ok(crate::admission::duration("by", micros).map(|()| micros)?));
+        self.0.advance(by.map_err(|failure| failure.raise(py, None))?);
         Ok(())
     }
 

@@ -19,11 +19,17 @@ type Convert<T> = Box<dyn FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<Py
 /// A completion of any type.
 trait Pending: Send {
     fn wait_until(&mut self, py: Python<'_>, deadline: Instant) -> Option<PyResult<Py<PyAny>>>;
+    /// Nobody will take the result.
+    fn abandon(self: Box<Self>);
 }
+
+/// What is done with a result that nobody takes; it must not block.
+type Abandon<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 struct Typed<T> {
     completion: EngineCompletion<T>,
     convert: Option<Convert<T>>,
+    abandon: Option<Abandon<T>>,
 }
 
 impl<T: Send + 'static> Pending for Typed<T> {
@@ -32,6 +38,12 @@ impl<T: Send + 'static> Pending for Typed<T> {
         let answer = py.detach(|| completion.wait_until(deadline))?;
         let convert = self.convert.take()?;
         Some(convert(py, answer))
+    }
+
+    fn abandon(self: Box<Self>) {
+        if let Some(abandon) = self.abandon {
+            self.completion.on_done(abandon);
+        }
     }
 }
 
@@ -45,8 +57,25 @@ impl Completion {
         completion: EngineCompletion<T>,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> Self {
-        let convert: Convert<T> = Box::new(convert);
-        Self(Mutex::new(Some(Box::new(Typed { completion, convert: Some(convert) }))))
+        Self(Mutex::new(Some(Box::new(Typed { completion, convert: Some(Box::new(convert)), abandon: None }))))
+    }
+
+    /// Wrap the engine's, where every error is raised, and where a result that nobody takes needs to be undone.
+    pub(super) fn undoable<T: Send + 'static>(
+        completion: EngineCompletion<T>,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+        undo: impl FnOnce(T) + Send + 'static,
+    ) -> Self {
+        let convert: Convert<T> = Box::new(|py, answer| match answer {
+            Ok(answer) => convert(py, answer),
+            Err(error) => Err(raise(py, error, None)),
+        });
+        let abandon: Abandon<T> = Box::new(|answer| {
+            if let Ok(answer) = answer {
+                undo(answer);
+            }
+        });
+        Self(Mutex::new(Some(Box::new(Typed { completion, convert: Some(convert), abandon: Some(abandon) }))))
     }
 
     /// Wrap the engine's, where every error is raised.
@@ -71,7 +100,10 @@ impl Completion {
             if let Some(result) = pending.wait_until(py, Instant::now() + SLICE) {
                 return result;
             }
-            py.check_signals()?;
+            if let Err(interrupt) = py.check_signals() {
+                pending.abandon();
+                return Err(interrupt);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple, PyType};
 use pyo3::{Py, intern};
 
 use super::error::{Converted, Failure};
@@ -51,6 +51,22 @@ fn any_text(value: &Bound<'_, PyAny>) -> Option<String> {
     Some(text.map_or_else(|_| format!("<{}>", type_name(value)), |text| json::storable_text(&text)))
 }
 
+/// `True` or `False`, and nothing that merely counts as one of them.
+pub(super) fn flag(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<bool> {
+    value.extract().or_else(|_| invalid(field, format!("must be True or False, not {}", type_name(value))))
+}
+
+/// Two things in a tuple.
+pub(super) fn pair<'py>(
+    value: &Bound<'py, PyAny>,
+    field: &'static str,
+) -> Converted<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    match value.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => pair.extract().map_err(Failure::Raised),
+        _ => invalid(field, format!("must be pairs of a claim and an outcome, not {}", type_name(value))),
+    }
+}
+
 /// A whole number; `bool` is none, though Python counts it among them.
 pub(super) fn integer<'py, T: FromPyObjectOwned<'py>>(
     value: &Bound<'py, PyAny>,
@@ -95,7 +111,11 @@ pub(super) fn duration(value: &Bound<'_, PyAny>, field: &'static str) -> Convert
         let days = whole(intern!(py, "days"))?;
         let seconds = whole(intern!(py, "seconds"))?;
         let micros = whole(intern!(py, "microseconds"))?;
-        return Ok(days.saturating_mul(86_400).saturating_add(seconds).saturating_mul(1_000_000).saturating_add(micros));
+        return Ok(days
+            .saturating_mul(86_400)
+            .saturating_add(seconds)
+            .saturating_mul(1_000_000)
+            .saturating_add(micros));
     }
     invalid(field, format!("must be seconds (int or float) or a timedelta, not {}", type_name(value)))
 }
@@ -187,7 +207,11 @@ pub(super) fn new_job<'py>(job: &Bound<'py, PyAny>, payload_limit: usize) -> Res
             job_id: job_id.clone(),
             queue: text(&get(intern!(py, "queue"), "queue")?, "queue")?,
             lane: text(&get(intern!(py, "lane"), "lane")?, "lane")?,
-            priority: integer(&get(intern!(py, "priority"), "priority")?, "priority", "from -2147483648 to 2147483647")?,
+            priority: integer(
+                &get(intern!(py, "priority"), "priority")?,
+                "priority",
+                "from -2147483648 to 2147483647",
+            )?,
             payload: json::canonical(&payload, payload_limit).map_err(|fault| Failure::json("payload", fault))?,
             budgets: Budgets {
                 max_attempts: count(&get(intern!(py, "max_attempts"), "max_attempts")?, "max_attempts")?,
@@ -222,7 +246,10 @@ pub(super) fn backoff(value: &Bound<'_, PyAny>) -> Converted<Option<Backoff>> {
     let backoff = Backoff {
         base: duration(&attribute(value, intern!(py, "base"), "backoff base")?, "backoff base")?,
         cap: duration(&attribute(value, intern!(py, "cap"), "backoff cap")?, "backoff cap")?,
-        jitter: jitter.extract().or_else(|_| invalid("backoff jitter", "must be a number from 0 to 1"))?,
+        jitter: match jitter.is_instance_of::<PyBool>() {
+            true => return invalid("backoff jitter", "must be a number from 0 to 1, not bool"),
+            false => jitter.extract().or_else(|_| invalid("backoff jitter", "must be a number from 0 to 1"))?,
+        },
     };
     crate::admission::backoff(&backoff)?;
     Ok(Some(backoff))
@@ -248,6 +275,9 @@ pub(super) fn claim_name(value: &Bound<'_, PyAny>) -> Converted<ClaimName> {
 /// its outcome: then the job fails, finally, and says why.
 pub(super) fn report<'py>(value: &Bound<'py, PyAny>, limit: usize) -> Converted<Report> {
     let py = value.py();
+    if value.is_instance_of::<PyType>() {
+        return invalid("outcome", "must be an outcome, not its class: call it, as in Completed()");
+    }
     let kind = attribute(value, intern!(py, "kind"), "outcome")?;
     let kind = text(&kind, "outcome")?;
     let get = |name: &Bound<'py, PyString>| attribute(value, name, "outcome");

@@ -11,13 +11,14 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::clock::FakeClock;
 use super::completion::Completion;
+use super::convert;
 use super::error::{Failure, raise};
 use super::rows::{Admission, ClaimedJob, JobRecord};
 use super::token::CancellationToken;
-use super::convert;
 use crate::admission;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::Engine as CoreEngine;
+use crate::engine::lease::Keep;
 use crate::error::Error;
 use crate::job::{ClaimName, ClaimRequest, Claimed, Renewal, Settlement};
 use crate::options::{NetworkFiles, SqliteOptions, Synchronous};
@@ -44,19 +45,19 @@ fn refused(py: Python<'_>) -> impl Fn(Failure) -> PyErr {
 
 #[pymethods]
 impl Engine {
-    /// Open an `SQLite` file.
+    /// Open an SQLite file.
     #[staticmethod]
     #[pyo3(signature = (path, *, synchronous, busy_timeout, allow_network_filesystem, payload_limit, clock=None))]
     fn open_sqlite(
         py: Python<'_>,
         path: PathBuf,
-        synchronous: &str,
+        synchronous: &Bound<'_, PyAny>,
         busy_timeout: &Bound<'_, PyAny>,
-        allow_network_filesystem: bool,
-        payload_limit: usize,
+        allow_network_filesystem: &Bound<'_, PyAny>,
+        payload_limit: &Bound<'_, PyAny>,
         clock: Option<&Bound<'_, FakeClock>>,
     ) -> PyResult<Self> {
-        let synchronous = match synchronous {
+        let synchronous = match convert::text(synchronous, "synchronous").map_err(refused(py))?.as_str() {
             "full" => Synchronous::Full,
             "normal" => Synchronous::Normal,
             other => {
@@ -66,6 +67,11 @@ impl Engine {
         };
         let busy_timeout = convert::duration(busy_timeout, "busy_timeout").map_err(refused(py))?;
         admission::duration("busy_timeout", busy_timeout).map_err(|error| raise(py, error, None))?;
+        let allow_network_filesystem =
+            convert::flag(allow_network_filesystem, "allow_network_filesystem").map_err(refused(py))?;
+        let payload_limit: u32 =
+            convert::integer(payload_limit, "payload_limit", "from 1 to 4294967295").map_err(refused(py))?;
+        let payload_limit = admission::payload_limit(payload_limit).map_err(|error| raise(py, error, None))?;
         let clock: Arc<dyn Clock> = match clock {
             Some(clock) => clock.get().clock(),
             None => Arc::new(SystemClock),
@@ -89,7 +95,8 @@ impl Engine {
             new.push(job.map_err(|(failure, job_id)| failure.raise(py, job_id.as_deref()))?);
         }
         Ok(Completion::value(engine.store().ingest(new), |py, answers| {
-            let admissions = answers.into_iter().map(|answer| Admission::new(py, answer)).collect::<PyResult<Vec<_>>>()?;
+            let admissions =
+                answers.into_iter().map(|answer| Admission::new(py, answer)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, admissions)?.into_py_any(py)
         }))
     }
@@ -108,9 +115,9 @@ impl Engine {
     ) -> PyResult<Completion> {
         let engine = Arc::clone(self.engine(py)?);
         let request = || {
-            let queues = queues.as_ref().map(|queues| {
-                queues.iter().map(|queue| convert::text(queue, "queues")).collect::<Result<Vec<_>, _>>()
-            });
+            let queues = queues
+                .as_ref()
+                .map(|queues| queues.iter().map(|queue| convert::text(queue, "queues")).collect::<Result<Vec<_>, _>>());
             let request = ClaimRequest {
                 lease_token: uuid::Uuid::new_v4().simple().to_string(),
                 worker: convert::text(worker, "worker")?,
@@ -124,14 +131,16 @@ impl Engine {
         let request = request().map_err(refused(py))?;
         let lease = request.lease;
         let asked_at = engine.store().clock().now().uptime;
-        Ok(Completion::value(engine.store().claim(request), move |py, claimed| {
+        let completion = engine.store().claim(request);
+        let undo = Arc::downgrade(&engine);
+        let convert = move |py: Python<'_>, claimed| {
             let Claimed { claims, recovery } = claimed;
             let mut jobs = Vec::with_capacity(claims.len());
             let mut tokens = Vec::with_capacity(if keep { claims.len() } else { 0 });
             for claim in claims {
                 if keep {
-                    let token = engine.keep_fresh(claim.key.clone(), lease, asked_at);
-                    let token = token.map_err(|error| raise(py, error, None))?;
+                    let keep = Keep { key: claim.key.clone(), lease, timeout: claim.timeout, asked_at };
+                    let token = engine.keep_fresh(keep).map_err(|error| raise(py, error, None))?;
                     tokens.push(token.map(CancellationToken::new));
                 }
                 jobs.push(ClaimedJob::new(claim));
@@ -143,7 +152,14 @@ impl Engine {
                 PyTuple::new(py, recovery.interrupted)?,
             )
                 .into_py_any(py)
-        }))
+        };
+        // Ctrl-C while it waited: claims that nobody holds would keep their jobs from everybody until the lease has ended.
+        let undo = move |claimed: Claimed| {
+            if let Some(engine) = undo.upgrade() {
+                engine.release(claimed.claims);
+            }
+        };
+        Ok(Completion::undoable(completion, convert, undo))
     }
 
     /// Stop renewing a kept claim.
@@ -179,7 +195,7 @@ impl Engine {
         let engine = self.engine(py)?;
         let mut converted = Vec::with_capacity(reports.len());
         for pair in reports.iter() {
-            let (claim, outcome) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            let (claim, outcome) = convert::pair(&pair, "reports").map_err(refused(py))?;
             let claim = convert::claim_name(&claim).map_err(refused(py))?;
             let report = convert::report(&outcome, self.payload_limit).map_err(refused(py))?;
             converted.push((claim, report));
@@ -188,10 +204,15 @@ impl Engine {
             let mut answers = Vec::with_capacity(settlements.len());
             for settlement in settlements {
                 let (word, available_at) = match &settlement {
-                    Ok(settlement) => (settlement.as_str(), match settlement {
-                        Settlement::Retried { available_at } | Settlement::Snoozed { available_at } => *available_at,
-                        _ => None,
-                    }),
+                    Ok(settlement) => (
+                        settlement.as_str(),
+                        match settlement {
+                            Settlement::Retried { available_at } | Settlement::Snoozed { available_at } => {
+                                *available_at
+                            }
+                            _ => None,
+                        },
+                    ),
                     Err(_) => ("not_found", None),
                 };
                 let available_at = available_at.map(|at| convert::datetime(py, at)).transpose()?;
@@ -202,7 +223,9 @@ impl Engine {
     }
 
     /// Recover lost claims: `(recovered, interrupted)`.
-    fn recover(&self, py: Python<'_>, limit: u32) -> PyResult<Completion> {
+    fn recover(&self, py: Python<'_>, limit: &Bound<'_, PyAny>) -> PyResult<Completion> {
+        let limit = convert::integer(limit, "limit", "from 1 to 4294967295").map_err(refused(py))?;
+        admission::limit(limit).map_err(|error| raise(py, error, None))?;
         Ok(Completion::value(self.engine(py)?.store().recover(limit), |py, recovery| {
             (PyTuple::new(py, recovery.recovered)?, PyTuple::new(py, recovery.interrupted)?).into_py_any(py)
         }))

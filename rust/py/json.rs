@@ -36,11 +36,7 @@ impl From<Refusal> for Fault {
 
 /// The canonical text of a Python value, at most `limit` bytes.
 pub(crate) fn canonical(value: &Bound<'_, PyAny>, limit: usize) -> Result<String, Fault> {
-    let mut walker = Walker {
-        writer: Writer::new(limit),
-        limit,
-        pending: RefCell::default(),
-    };
+    let mut walker = Walker { writer: Writer::new(limit), limit, pending: RefCell::default() };
     walker.value(value)?;
     Ok(walker.writer.finish())
 }
@@ -188,9 +184,7 @@ impl<'py> Walker<'py> {
         }
         let py = value.py();
         let int = py.get_type::<PyInt>();
-        let bits = int
-            .call_method1(intern!(py, "bit_length"), (value,))
-            .and_then(|bits| bits.extract::<usize>());
+        let bits = int.call_method1(intern!(py, "bit_length"), (value,)).and_then(|bits| bits.extract::<usize>());
         if self.python(py, bits)? > INTEGER_BITS {
             return Err(self.writer.refuse_integer().into());
         }
@@ -231,12 +225,9 @@ impl<'py> Walker<'py> {
     fn dict_subclass(&mut self, dict: &Bound<'py, PyAny>) -> Result<(), Fault> {
         let py = dict.py();
         self.writer.begin_object()?;
-        let items = dict
-            .call_method0(intern!(py, "items"))
-            .and_then(|items| items.try_iter());
+        let items = dict.call_method0(intern!(py, "items")).and_then(|items| items.try_iter());
         for item in self.python(py, items)? {
-            let item =
-                item.and_then(|item| item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>());
+            let item = item.and_then(|item| item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>());
             let (key, value) = self.python(py, item)?;
             self.member(&key, &value)?;
         }
@@ -245,10 +236,7 @@ impl<'py> Walker<'py> {
 
     fn member(&mut self, key: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Result<(), Fault> {
         let Ok(text) = key.cast::<PyString>() else {
-            let problem = format!(
-                "the object has a key of type {}; keys must be strings",
-                type_name(key)
-            );
+            let problem = format!("the object has a key of type {}; keys must be strings", type_name(key));
             return Err(self.writer.refuse_container(problem).into());
         };
         self.check_length(text)?;
@@ -256,10 +244,7 @@ impl<'py> Walker<'py> {
             Ok(text) => self.writer.key(text)?,
             Err(error) => {
                 return Err(match lone_surrogate(text, &error) {
-                    Some(problem) => self
-                        .writer
-                        .refuse_container(format!("in a key: {problem}"))
-                        .into(),
+                    Some(problem) => self.writer.refuse_container(format!("in a key: {problem}")).into(),
                     None => python_fault(&self.writer, key.py(), error),
                 });
             }
@@ -294,17 +279,10 @@ fn lone_surrogate(text: &Bound<'_, PyString>, error: &PyErr) -> Option<String> {
         .value(py)
         .getattr("start")
         .and_then(|start| start.extract::<usize>())
-        .map_or(Cow::Borrowed("somewhere"), |start| {
-            Cow::Owned(format!("at character {start}"))
-        });
-    Some(format!(
-        "a string with a lone surrogate ({place}) is not Unicode text and cannot be stored"
-    ))
+        .map_or(Cow::Borrowed("somewhere"), |start| Cow::Owned(format!("at character {start}")));
+    Some(format!("a string with a lone surrogate ({place}) is not Unicode text and cannot be stored"))
 }
 
 fn type_name(value: &Bound<'_, PyAny>) -> String {
-    value
-        .get_type()
-        .fully_qualified_name()
-        .map_or_else(|_| "unknown".into(), |name| storable_text(&name))
+    value.get_type().fully_qualified_name().map_or_else(|_| "unknown".into(), |name| storable_text(&name))
 }

@@ -6,6 +6,7 @@
 //! - `token`: the cancellation token, and the thread that calls its callbacks
 //! - `convert`, `json`: Python values to the engine's and back
 //! - `error`: the engine's errors to the classes of `bandog/errors.py`
+//! - `logging`: log records, handed over so that no thread of ours waits for the interpreter
 //! - `clock`: the clock that tests move
 
 mod clock;
@@ -14,6 +15,7 @@ mod convert;
 mod engine;
 mod error;
 mod json;
+mod logging;
 mod rows;
 mod token;
 
@@ -34,7 +36,7 @@ fn canonical_json_text(text: &Bound<'_, PyString>, limit: usize) -> PyResult<Str
     json::canonical_text(text, limit).map_err(|fault| Failure::json("payload", fault).raise(text.py(), None))
 }
 
-/// The version of the `SQLite` library that is compiled in.
+/// The version of the SQLite library that is compiled in.
 #[pyfunction]
 fn sqlite_version() -> &'static str {
     rusqlite::version()
@@ -42,9 +44,7 @@ fn sqlite_version() -> &'static str {
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Records reach `logging` from our own threads; the levels are cached, so a disabled one costs no interpreter lock.
-    // A second import in another interpreter finds the logger set already.
-    let _ = pyo3_log::try_init();
+    logging::install(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     module.add_class::<engine::Engine>()?;

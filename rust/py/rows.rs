@@ -220,10 +220,13 @@ impl JobRecord {
 
     #[getter]
     fn available_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        optional_datetime(py, match self.0.state {
-            State::Queued { available_at } => Some(available_at),
-            _ => None,
-        })
+        optional_datetime(
+            py,
+            match self.0.state {
+                State::Queued { available_at } => Some(available_at),
+                _ => None,
+            },
+        )
     }
 
     #[getter]
@@ -237,26 +240,35 @@ impl JobRecord {
 
     #[getter]
     fn claimed_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        optional_datetime(py, match self.0.state {
-            State::Running { claimed_at, .. } => Some(claimed_at),
-            _ => None,
-        })
+        optional_datetime(
+            py,
+            match self.0.state {
+                State::Running { claimed_at, .. } => Some(claimed_at),
+                _ => None,
+            },
+        )
     }
 
     #[getter]
     fn lease_until<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        optional_datetime(py, match self.0.state {
-            State::Running { lease_until, .. } => lease_until,
-            _ => None,
-        })
+        optional_datetime(
+            py,
+            match self.0.state {
+                State::Running { lease_until, .. } => lease_until,
+                _ => None,
+            },
+        )
     }
 
     #[getter]
     fn cancel_requested_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        optional_datetime(py, match self.0.state {
-            State::Running { cancel_requested_at, .. } => cancel_requested_at,
-            _ => None,
-        })
+        optional_datetime(
+            py,
+            match self.0.state {
+                State::Running { cancel_requested_at, .. } => cancel_requested_at,
+                _ => None,
+            },
+        )
     }
 
     #[getter]
@@ -269,10 +281,13 @@ impl JobRecord {
 
     #[getter]
     fn settled_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        optional_datetime(py, match self.0.state {
-            State::Settled { settled_at, .. } => Some(settled_at),
-            _ => None,
-        })
+        optional_datetime(
+            py,
+            match self.0.state {
+                State::Settled { settled_at, .. } => Some(settled_at),
+                _ => None,
+            },
+        )
     }
 
     #[getter]
@@ -292,7 +307,9 @@ impl JobRecord {
             OutcomeKind::Interrupted => {
                 ("Interrupted", Some(self.0.error.as_deref().unwrap_or_default().into_py_any(py)?))
             }
-            OutcomeKind::Cancelled => ("Cancelled", self.0.error.as_deref().map(|error| error.into_py_any(py)).transpose()?),
+            OutcomeKind::Cancelled => {
+                ("Cancelled", self.0.error.as_deref().map(|error| error.into_py_any(py)).transpose()?)
+            }
         };
         py.import(intern!(py, "bandog.outcome"))?.getattr(class)?.call1((argument,)).map(Some)
     }

@@ -1,6 +1,6 @@
 //! Every statement, as the file that holds it. The same files are read by the stores in pure Python.
 
-/// The statements of the `SQLite` family.
+/// The statements of the SQLite family.
 pub(crate) mod sqlite {
     macro_rules! statements {
         ($($name:ident = $file:literal;)*) => {
@@ -24,7 +24,10 @@ pub(crate) mod sqlite {
         CLAIM_PRIORITY = "claim_priority";
         CLAIM_QUEUE = "claim_queue";
         CLAIM_TAKE = "claim_take";
+        FIND_CLAIM = "find_claim";
         FIND_JOB = "find_job";
+        INGEST_COUNTER = "ingest_counter";
+        INGEST_COUNTER_SET = "ingest_counter_set";
         RENEW = "renew";
         SETTLE = "settle";
         SETTLE_JOB = "settle_job";
@@ -34,9 +37,10 @@ pub(crate) mod sqlite {
         RECOVER_CLOCK = "recover_clock";
         RECOVER_TAKE = "recover_take";
         READ = "read";
-        BOOT = "boot";
-        BOOT_SET = "boot_set";
-        LATEST_ADMISSION = "latest_admission";
+        CLOCK = "clock";
+        CLOCK_BOOT_SET = "clock_boot_set";
+        CLOCK_OFFSET_SET = "clock_offset_set";
+        CLOCK_START = "clock_start";
         SCHEMA_APPLIED = "schema_applied";
         SCHEMA_EXISTS = "schema_exists";
         SCHEMA_VERSION = "schema_version";

@@ -4,6 +4,9 @@
 //! range per queue and priority; the claim reads from the highest priority down and stops when it has enough, so that
 //! neither waiting jobs of other queues nor jobs of a later time are read.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
 use rusqlite::params;
 
 use super::recover::recover;
@@ -34,26 +37,29 @@ struct Candidate {
 /// The next jobs, in order.
 fn candidates(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<Vec<Candidate>> {
     let limit = request.limit as usize;
-    let mut levels = Vec::new();
+    // Which queues to read at which priority, the highest first.
+    let mut levels: BTreeMap<Reverse<i64>, Vec<String>> = BTreeMap::new();
     match &request.queues {
         Some(queues) => {
-            for queue in queues {
+            // Named twice, a queue still counts once.
+            for queue in queues.iter().collect::<BTreeSet<_>>() {
                 if let Some(priority) = next_priority(transaction, queue, None)? {
-                    levels.push((priority, queue.clone()));
+                    levels.entry(Reverse(priority)).or_default().push(queue.clone());
                 }
             }
         }
-        None => levels = top_levels(transaction)?,
+        None => {
+            for (priority, queue) in top_levels(transaction)? {
+                levels.entry(Reverse(priority)).or_default().push(queue);
+            }
+        }
     }
 
     let mut chosen: Vec<Candidate> = Vec::new();
-    while chosen.len() < limit {
-        let Some(priority) = levels.iter().map(|(priority, _)| *priority).max() else { break };
+    while let Some((Reverse(priority), queues)) = levels.pop_first() {
         let mut found = Vec::new();
-        for (level, queue) in &mut levels {
-            if *level == priority {
-                due(transaction, queue, priority, limit - chosen.len(), &mut found)?;
-            }
+        for queue in &queues {
+            due(transaction, queue, priority, limit - chosen.len(), &mut found)?;
         }
         // Each queue came in order; several of them are merged.
         found.sort_unstable_by_key(|candidate| (candidate.available_at, candidate.number));
@@ -62,12 +68,11 @@ fn candidates(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<V
         if chosen.len() == limit {
             break;
         }
-        let mut lower = Vec::with_capacity(levels.len());
-        for (level, queue) in levels {
-            let level = if level == priority { next_priority(transaction, &queue, Some(priority))? } else { Some(level) };
-            lower.extend(level.map(|level| (level, queue)));
+        for queue in queues {
+            if let Some(lower) = next_priority(transaction, &queue, Some(priority))? {
+                levels.entry(Reverse(lower)).or_default().push(queue);
+            }
         }
-        levels = lower;
     }
     Ok(chosen)
 }

@@ -34,8 +34,5 @@ pub(super) fn error(target: &str, error: &rusqlite::Error, waited: Duration) -> 
 
 /// The write lock could not be had in time.
 pub(super) fn busy(target: &str, waited: Duration) -> Error {
-    Error::StoreBusy {
-        target: target.to_owned(),
-        waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
-    }
+    Error::StoreBusy { target: target.to_owned(), waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
 }

@@ -8,26 +8,30 @@
 //! delivered under any of them.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::failure::{self, Kind};
+use super::gated::Gated;
+use super::open::{FileIdentity, Opened};
 use super::sharing;
 use super::transaction::Transaction;
-use crate::clock::Clock;
+use crate::clock::{Clock, Instants};
 use crate::completion::{Completion, Driver, Reply};
 use crate::error::{Error, Result};
 use crate::job::Micros;
+use crate::options::SqliteOptions;
 use crate::store::sql;
 
 /// How many requests one transaction carries at most: it bounds how long the lock is held and how late an answer comes.
 const LARGEST_GROUP: usize = 1_000;
 
-/// How far the wall clock must have been set back against the uptime before queued jobs are looked through. Below it, a job
-/// is late by no more than this.
-const CLOCK_TOLERANCE: Micros = 100_000;
+/// How far the wall clock must have moved against the uptime to count as set. Below it, a job is late by no more than this;
+/// the slow corrections of a time service (at most 0.5 ms per second) reach it once in half an hour.
+pub(super) const CLOCK_TOLERANCE: Micros = 1_000_000;
 
 /// One request in the queue.
 pub(super) trait Request: Send {
@@ -79,9 +83,7 @@ where
 
 /// The one connection that writes.
 pub(super) struct Writer {
-    pub(super) connection: Connection,
-    /// Wall time minus uptime when last looked: a drop means that the wall clock was set back.
-    pub(super) clock_offset: Micros,
+    pub(super) connection: Gated,
 }
 
 type Finished = Vec<(Box<dyn Request>, Option<Error>)>;
@@ -96,8 +98,10 @@ struct Queue {
 /// The queue of requests, and the writer that one thread at a time holds.
 pub(super) struct Committer {
     target: String,
-    file: super::open::FileIdentity,
+    file: FileIdentity,
     clock: Arc<dyn Clock>,
+    /// Wall time minus uptime, as stored in the file: a drop means that the wall clock was set back.
+    clock_offset: AtomicI64,
     busy_timeout: Duration,
     writer: Mutex<Option<Writer>>,
     queue: Mutex<Queue>,
@@ -105,19 +109,14 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    pub(super) fn new(
-        writer: Writer,
-        target: String,
-        file: super::open::FileIdentity,
-        clock: Arc<dyn Clock>,
-        busy_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(opened: Opened, options: &SqliteOptions) -> Self {
         Self {
-            target,
-            file,
-            clock,
-            busy_timeout,
-            writer: Mutex::new(Some(writer)),
+            target: opened.target,
+            file: opened.file,
+            clock: Arc::clone(&options.clock),
+            clock_offset: AtomicI64::new(opened.clock_offset),
+            busy_timeout: options.busy_timeout,
+            writer: Mutex::new(Some(opened.writer)),
             queue: Mutex::default(),
             poked: Condvar::new(),
         }
@@ -158,12 +157,30 @@ impl Committer {
         }
     }
 
-    /// Carry out what is queued, refuse what comes after, and hand out the writer for closing.
-    pub(super) fn close(&self) -> Option<Writer> {
+    /// Carry out what is queued, refuse what comes after, and close the connection.
+    pub(super) fn close(&self) {
         self.queue().closing = true;
         self.poked.notify_all();
         self.lead_until_empty();
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer
+            && self.file.check(&self.target).is_err()
+        {
+            // SQLite leaves the log of a file that lost its name lying there, and whoever opens the new file of that name
+            // would find it and replay it. Emptied into the old file it harms nobody.
+            let _gate = sharing::enter();
+            let _ = writer.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+
+    /// The file that it writes.
+    pub(super) fn file(&self) -> &FileIdentity {
+        &self.file
+    }
+
+    /// Whether the wall clock was set back since the last write transaction: the next one puts queued jobs right.
+    pub(super) fn clock_was_set_back(&self, now: Instants) -> bool {
+        now.wall - now.uptime < self.clock_offset.load(Ordering::Relaxed) - CLOCK_TOLERANCE
     }
 
     fn lead_until_empty(&self) {
@@ -177,8 +194,8 @@ impl Committer {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lead(&self, mut writer: MutexGuard<'_, Option<Writer>>, deadline: Instant) {
-        let finished = match writer.as_mut() {
+    fn lead(&self, writer: MutexGuard<'_, Option<Writer>>, deadline: Instant) {
+        let finished = match writer.as_ref() {
             Some(writer) => self.commit_group(writer, deadline),
             None => self.refuse_all(&Error::Closed),
         };
@@ -216,7 +233,7 @@ impl Committer {
     }
 
     /// One transaction. Returns the requests that have their answer; those that were not reached stay queued.
-    fn commit_group(&self, writer: &mut Writer, deadline: Instant) -> Finished {
+    fn commit_group(&self, writer: &Writer, deadline: Instant) -> Finished {
         let mut pause = Pause::default();
         let gate = loop {
             if self.queue().pending.is_empty() {
@@ -251,15 +268,13 @@ impl Committer {
         finished
     }
 
-    fn carry_out(&self, writer: &mut Writer) -> Finished {
+    fn carry_out(&self, writer: &Writer) -> Finished {
         let now = self.clock.now();
-        let offset = now.wall - now.uptime;
-        let set_back = offset < writer.clock_offset - CLOCK_TOLERANCE;
-        writer.clock_offset = offset;
-        let writer = &*writer;
         let failed = |error: &rusqlite::Error| failure::error(&self.target, error, Duration::ZERO);
         let transaction = Transaction::new(&writer.connection, &self.target, now);
-        if set_back && let Err(error) = writer.connection.execute(sql::sqlite::RECOVER_CLOCK, [now.wall]) {
+        let clock_set = (now.wall - now.uptime).abs_diff(self.clock_offset.load(Ordering::Relaxed))
+            > CLOCK_TOLERANCE.unsigned_abs();
+        if clock_set && let Err(error) = note_clock(&writer.connection, now, self.clock_was_set_back(now)) {
             let _ = writer.execute("ROLLBACK");
             return self.refuse_all(&failed(&error));
         }
@@ -275,7 +290,7 @@ impl Committer {
                 break;
             }
             // The savepoint is spared where there is nobody to protect.
-            let alone = finished.is_empty() && batch.len() == 1 && !set_back;
+            let alone = finished.is_empty() && batch.len() == 1 && !clock_set;
             let mut batch = batch.into_iter();
             while let Some(mut request) = batch.next() {
                 let landmark = transaction.landmark();
@@ -308,7 +323,12 @@ impl Committer {
             }
         }
         match writer.execute("COMMIT") {
-            Ok(()) => finished,
+            Ok(()) => {
+                if clock_set {
+                    self.clock_offset.store(now.wall - now.uptime, Ordering::Relaxed);
+                }
+                finished
+            }
             Err(error) => self.after_failed_commit(writer, &transaction, finished, &failed(&error)),
         }
     }
@@ -351,9 +371,48 @@ impl Committer {
     }
 }
 
+/// Remember where the wall clock stands against the uptime. After it was set back, what was queued to run at once must not
+/// wait until the clock has caught up.
+pub(super) fn note_clock(connection: &Connection, now: Instants, set_back: bool) -> rusqlite::Result<()> {
+    if set_back {
+        connection.execute(sql::sqlite::RECOVER_CLOCK, [now.wall])?;
+    }
+    connection.execute(sql::sqlite::CLOCK_OFFSET_SET, [now.wall - now.uptime])?;
+    Ok(())
+}
+
 /// Every request that had succeeded so far failed with the transaction; those that failed by themselves keep their reason.
 fn fail(finished: Finished, error: &Error) -> Finished {
     finished.into_iter().map(|(request, own)| (request, Some(own.unwrap_or_else(|| error.clone())))).collect()
+}
+
+#[cfg(test)]
+impl Committer {
+    /// Have every COMMIT fail: the hook turns it into a rollback.
+    #[allow(unsafe_code, reason = "rusqlite's hook needs a feature that nothing but this test would use")]
+    pub(super) fn set_commits_fail(&self, fail: bool) {
+        unsafe extern "C" fn refuse(_: *mut std::ffi::c_void) -> std::ffi::c_int {
+            1
+        }
+        let writer = self.writer.lock().unwrap();
+        let hook: Option<unsafe extern "C" fn(*mut std::ffi::c_void) -> std::ffi::c_int> =
+            if fail { Some(refuse) } else { None };
+        // SAFETY: the connection is open and used by this thread alone; the hook touches nothing.
+        unsafe {
+            rusqlite::ffi::sqlite3_commit_hook(
+                writer.as_ref().unwrap().connection.handle(),
+                hook,
+                std::ptr::null_mut(),
+            );
+        }
+    }
+
+    /// Have the file be full at so many pages.
+    pub(super) fn set_page_limit(&self, pages: u32) {
+        let writer = self.writer.lock().unwrap();
+        let connection = &writer.as_ref().unwrap().connection;
+        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    }
 }
 
 impl Driver for Committer {

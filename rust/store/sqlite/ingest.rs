@@ -2,9 +2,9 @@
 
 use rusqlite::params;
 
-use super::rows::{self, LastReport, Place};
-use super::transaction::{Landmark, Transaction};
 use super::read;
+use super::rows::{self, LastReport, Place, ReadyRow};
+use super::transaction::{Landmark, Transaction};
 use crate::error::{Error, Result};
 use crate::job::{Admission, Counters, JobRecord, NewJob, State};
 use crate::store::{Ingested, sql};
@@ -14,8 +14,10 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
     let mut put_ready = transaction.prepare(sql::sqlite::PUT_READY)?;
     let admitted_at = transaction.now().wall;
     let mut answers = Vec::with_capacity(jobs.len());
-    for job in jobs {
+    let first = reserve_numbers(transaction, jobs.len())?;
+    for (job, number) in jobs.into_iter().zip(first..) {
         let params = params![
+            number,
             job.job_id,
             job.queue,
             job.lane,
@@ -29,16 +31,15 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
             job.timeout,
             admitted_at,
         ];
-        let number: Option<i64> = rows::one_row(transaction, &mut insert, params, |row| row.get(0))?;
-        let Some(number) = number else {
+        if rows::run(transaction, &mut insert, params)? == 0 {
             answers.push(existing(transaction, &job)?);
             continue;
-        };
+        }
         transaction.wrote(|| Landmark::Job(number));
         let counters = Counters::default();
-        let last = LastReport::default();
-        let available_at =
-            rows::put_ready(transaction, &mut put_ready, number, Place::of(&job), job.due, counters, last, None)?;
+        let ready =
+            ReadyRow { place: Place::of(&job), due: job.due, counters, last: LastReport::default(), error: None };
+        let available_at = rows::put_ready(transaction, &mut put_ready, number, &ready)?;
         let record = JobRecord {
             number,
             job_id: job.job_id,
@@ -57,6 +58,15 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
         answers.push(Ingested { admission: Admission::Admitted, record });
     }
     Ok(answers)
+}
+
+/// The first of as many order numbers as there are jobs. Those that are not needed in the end are skipped for ever.
+fn reserve_numbers(transaction: &Transaction<'_>, count: usize) -> Result<i64> {
+    let mut read = transaction.prepare(sql::sqlite::INGEST_COUNTER)?;
+    let last: i64 = rows::one_row(transaction, &mut read, [], |row| row.get(0))?.unwrap_or_default();
+    let mut set = transaction.prepare(sql::sqlite::INGEST_COUNTER_SET)?;
+    rows::run(transaction, &mut set, [last + i64::try_from(count).unwrap_or_default()])?;
+    Ok(last + 1)
 }
 
 /// The id is taken: by the same content, or by other content?
@@ -82,8 +92,8 @@ fn existing(transaction: &Transaction<'_>, job: &NewJob) -> Result<Ingested> {
         Ok(different)
     })?
     .unwrap_or_default();
-    let record = read::read_one(transaction, &job.job_id)?
-        .ok_or_else(|| Error::JobNotFound { job_id: job.job_id.clone() })?;
+    let record =
+        read::read_one(transaction, &job.job_id)?.ok_or_else(|| Error::JobNotFound { job_id: job.job_id.clone() })?;
     let admission = match different.is_empty() {
         true => Admission::Duplicate,
         false => Admission::Conflict { difference: different.join(", ") },

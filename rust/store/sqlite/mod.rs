@@ -1,14 +1,15 @@
-//! The store on an `SQLite` file.
+//! The store on an SQLite file.
 //!
 //! - `open`: what is refused, the settings of a connection, the schema
-//! - `sharing`: the rules under which another `SQLite` library in this process may use the same file
+//! - `sharing`: the rules under which another SQLite library in this process may use the same file
 //! - `group`: the write transaction that all waiting requests share
 //! - `ingest`, `claim`, `renew`, `settle`, `recover`, `read`: one operation each, inside an open transaction
-//! - `rows`, `failure`, `filesystem`, `transaction`: what they have in common
+//! - `rows`, `failure`, `filesystem`, `gated`, `transaction`: what they have in common
 
 mod claim;
 mod failure;
 mod filesystem;
+mod gated;
 mod group;
 mod ingest;
 mod open;
@@ -18,31 +19,31 @@ mod renew;
 mod rows;
 mod settle;
 pub(crate) mod sharing;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
-use self::group::Committer;
+use self::gated::Gated;
+use self::group::{Committer, Pause};
 use self::transaction::Transaction;
 use super::{Ingested, Store};
 use crate::clock::Clock;
 use crate::completion::{Completion, Spawn};
 use crate::error::{Error, Result};
 use crate::fork::Generation;
-use crate::job::{
-    ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement,
-};
+use crate::job::{ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement};
 use crate::options::SqliteOptions;
 
 /// How many idle connections for reading are kept.
 const IDLE_READERS: usize = 4;
 
-/// Jobs in an `SQLite` file.
+/// Jobs in an SQLite file.
 ///
 /// Threads: the callers lead the write transactions; `bandog-commit` leads where nobody waits; `bandog-read`, started on
 /// first use, reads for callbacks.
@@ -55,14 +56,18 @@ pub struct SqliteStore {
 struct Shared {
     committer: Arc<Committer>,
     readers: Mutex<Readers>,
-    reading: Mutex<Option<Sender<Box<dyn FnOnce() + Send>>>>,
+    reading: Mutex<Option<Sender<Work>>>,
     target: String,
     clock: Arc<dyn Clock>,
+    busy_timeout: Duration,
 }
+
+/// What the thread for reading is handed.
+type Work = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Readers {
-    idle: Vec<Connection>,
+    idle: Vec<Gated>,
     closed: bool,
 }
 
@@ -74,25 +79,20 @@ impl SqliteStore {
     /// another connection kept the lock.
     pub fn open(path: &Path, options: &SqliteOptions) -> Result<Self> {
         let opened = open::open(path, options)?;
-        let clock = Arc::clone(&options.clock);
-        let committer = Arc::new(Committer::new(
-            opened.writer,
-            opened.target.clone(),
-            opened.file,
-            Arc::clone(&clock),
-            options.busy_timeout,
-        ));
+        let target = opened.target.clone();
+        let committer = Arc::new(Committer::new(opened, options));
         let leader = Arc::clone(&committer);
         let commit_thread = std::thread::Builder::new()
             .name("bandog-commit".into())
             .spawn(move || leader.run())
-            .map_err(|error| Error::StoreFailed { target: opened.target.clone(), problem: error.to_string() })?;
+            .map_err(|error| Error::StoreFailed { target: target.clone(), problem: error.to_string() })?;
         let shared = Shared {
             committer,
             readers: Mutex::default(),
             reading: Mutex::default(),
-            target: opened.target,
-            clock,
+            target,
+            clock: Arc::clone(&options.clock),
+            busy_timeout: options.busy_timeout,
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -115,7 +115,7 @@ impl SqliteStore {
     fn query<T, F>(&self, work: F) -> Completion<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&Transaction<'_>) -> Result<T> + Send + 'static,
     {
         if let Err(error) = self.opened_in.check() {
             return Completion::ready(Err(error));
@@ -127,8 +127,23 @@ impl SqliteStore {
 }
 
 impl Shared {
-    /// Read in this thread, on a connection that no other thread uses meanwhile.
-    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    /// Read in this thread. Only a file that is being recovered from a crash, or closed by its last user, keeps a reader
+    /// waiting.
+    fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let started = Instant::now();
+        let mut pause = Pause::default();
+        loop {
+            match self.read_once(&work) {
+                Err(Error::StoreBusy { .. }) if started.elapsed() < self.busy_timeout => pause.sleep(),
+                Err(Error::StoreBusy { target, .. }) => return Err(failure::busy(&target, started.elapsed())),
+                other => return other,
+            }
+        }
+    }
+
+    /// On a connection that no other thread uses meanwhile.
+    fn read_once<T>(&self, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.committer.file().check(&self.target)?;
         let _gate = sharing::enter();
         let idle = {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,9 +154,9 @@ impl Shared {
         };
         let connection = match idle {
             Some(connection) => connection,
-            None => open::open_reader(&self.target)?,
+            None => open::open_reader(&self.target, self.committer.file())?,
         };
-        let failed = |error: &rusqlite::Error| failure::error(&self.target, error, std::time::Duration::ZERO);
+        let failed = |error: &rusqlite::Error| failure::error(&self.target, error, Duration::ZERO);
         // One snapshot for all that the operation reads.
         connection.execute_batch("BEGIN").map_err(|error| failed(&error))?;
         let answer = work(&Transaction::new(&connection, &self.target, self.clock.now()));
@@ -155,10 +170,10 @@ impl Shared {
 }
 
 impl Spawn for Shared {
-    fn spawn(&self, work: Box<dyn FnOnce() + Send>) {
+    fn spawn(&self, work: Work) {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = reading.get_or_insert_with(|| {
-            let (sender, receiver) = channel::<Box<dyn FnOnce() + Send>>();
+            let (sender, receiver) = channel::<Work>();
             let body = move || receiver.into_iter().for_each(|work| work());
             if let Err(error) = std::thread::Builder::new().name("bandog-read".into()).spawn(body) {
                 log::error!("the thread for reading could not be started: {error}");
@@ -200,22 +215,21 @@ impl Store for SqliteStore {
     }
 
     fn next_wake(&self) -> Completion<Option<Micros>> {
-        self.query(read::next_wake)
+        let committer = Arc::clone(&self.shared.committer);
+        self.query(move |transaction| read::next_wake(transaction, committer.clock_was_set_back(transaction.now())))
     }
 
     fn close(&self) {
         if !self.opened_in.is_current() {
             return; // the parent's handle: letting go of it here would let go of the parent's locks
         }
-        let writer = self.shared.committer.close();
-        let gate = sharing::enter();
-        drop(writer);
         let mut readers = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.closed = true;
-        readers.idle.clear();
+        let idle = std::mem::take(&mut readers.idle);
         drop(readers);
+        drop(idle);
+        self.shared.committer.close();
         self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(gate);
         let thread = self.commit_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -229,11 +243,11 @@ impl Store for SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        if !self.opened_in.is_current() {
+        if self.opened_in.is_current() {
+            self.close();
+        } else {
             // Closing would run inside the child what belongs to the parent. The memory is left to the child's end.
             std::mem::forget(Arc::clone(&self.shared));
-        } else {
-            self.close();
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Opening a file: what is refused before it is touched, the settings of every connection, and the schema.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags};
 
 use super::failure::{self, Kind};
 use super::filesystem::{self, Trust};
-use super::group::{Pause, Writer};
+use super::gated::Gated;
+use super::group::{CLOCK_TOLERANCE, Pause, Writer, note_clock};
 use super::sharing;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -40,9 +42,10 @@ impl FileIdentity {
         if !Self::of(&self.path).is_ok_and(|now| now.device_and_inode == self.device_and_inode) {
             return Err(Error::StoreFailed {
                 target: target.to_owned(),
-                problem: "the file was deleted or replaced while it was open; nothing was changed. Put it back, or close \
+                problem:
+                    "the file was deleted or replaced while it was open; nothing was changed. Put it back, or close \
                           the queue and open it again to use the new file"
-                    .into(),
+                        .into(),
             });
         }
         Ok(())
@@ -54,6 +57,8 @@ pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) file: FileIdentity,
     pub(super) target: String,
+    /// Wall time minus uptime, as stored in the file.
+    pub(super) clock_offset: i64,
 }
 
 /// Open a file, and create the schema in one that has none. A schema that exists is never changed here.
@@ -61,10 +66,18 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     let path = usable_path(path, options.network_files)?;
     let target = path.display().to_string();
     sharing::install();
+    if !sharing::usable() {
+        return Err(cannot_open(
+            &path,
+            "this process was forked while its parent was in the middle of a database call, so that SQLite cannot be used              here; start it anew (multiprocessing: the \"spawn\" method) instead of forking"
+                .into(),
+        ));
+    }
     let connection = {
         let _gate = sharing::enter();
-        connect(&path)?
+        connect(&path, OpenFlags::SQLITE_OPEN_CREATE)?
     };
+    refuse_unshareable(&path)?;
     let deadline = Instant::now() + options.busy_timeout;
     let patiently = |step: &dyn Fn() -> rusqlite::Result<()>| -> Result<()> {
         let mut pause = Pause::default();
@@ -83,28 +96,30 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
         }
     };
     patiently(&|| configure_writer(&connection, options.synchronous))?;
-    refuse_unshareable(&path)?;
     patiently(&|| create_schema(&connection, options.clock.as_ref()))?;
     check_schema(&connection, &target)?;
-    patiently(&|| expire_other_boots(&connection, options.clock.as_ref()))?;
+    let clock_offset = Cell::new(0);
+    patiently(&|| catch_up(&connection, options.clock.as_ref()).map(|offset| clock_offset.set(offset)))?;
     let file = FileIdentity::of(&path).map_err(|error| cannot_open(&path, error.to_string()))?;
-    let clock_offset = last_clock_offset(&connection, options.clock.as_ref(), &target)?;
-    Ok(Opened { writer: Writer { connection, clock_offset }, file, target })
+    Ok(Opened { writer: Writer { connection }, file, target, clock_offset: clock_offset.get() })
 }
 
 /// A connection that only reads. It never waits for the writer: that is what the write-ahead log is for.
-pub(super) fn open_reader(target: &str) -> Result<Connection> {
-    let connection = connect(Path::new(target))?;
+/// The caller holds the gate.
+pub(super) fn open_reader(target: &str, file: &FileIdentity) -> Result<Gated> {
+    // Not created: where the file was deleted meanwhile, an empty one must not take its place.
+    let connection = connect(Path::new(target), OpenFlags::empty())?;
+    file.check(target)?;
     let failed = |error: rusqlite::Error| failure::error(target, &error, Duration::ZERO);
     connection.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     Ok(connection)
 }
 
-fn connect(path: &Path) -> Result<Connection> {
+fn connect(path: &Path, create: OpenFlags) -> Result<Gated> {
     // No URI: its options could switch off locking (nolock, immutable) or the rules of `sharing` (vfs).
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, error.to_string()))?;
+    let connection = Gated::new(connection);
     connection.set_prepared_statement_cache_capacity(64);
     // Waiting is done by our callers: in short steps, and outside the gate.
     connection.busy_timeout(Duration::ZERO).map_err(|error| cannot_open(path, error.to_string()))?;
@@ -118,7 +133,9 @@ fn connect(path: &Path) -> Result<Connection> {
 fn configure_writer(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(rusqlite::Error::InvalidParameterName(format!("the file cannot use a write-ahead log (mode {mode})")));
+        return Err(rusqlite::Error::InvalidParameterName(format!(
+            "the file cannot use a write-ahead log (mode {mode})"
+        )));
     }
     let synchronous = match synchronous {
         Synchronous::Full => "FULL",
@@ -137,18 +154,23 @@ fn usable_path(path: &Path, network_files: NetworkFiles) -> Result<PathBuf> {
         return Err(cannot_open(path, "a durable queue needs a file; name one".into()));
     }
     let absolute = std::path::absolute(path).map_err(|error| cannot_open(path, error.to_string()))?;
-    let resolved = match absolute.canonicalize() {
-        Ok(resolved) => resolved,
-        Err(_) => {
-            let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-                return Err(cannot_open(path, "it has no file name".into()));
-            };
-            let folder = folder
-                .canonicalize()
-                .map_err(|_| cannot_open(path, format!("there is no folder {}; create it first", folder.display())))?;
-            folder.join(name)
-        }
+    let resolved = if let Ok(resolved) = absolute.canonicalize() {
+        resolved
+    } else {
+        let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+            return Err(cannot_open(path, "it has no file name".into()));
+        };
+        let folder = folder
+            .canonicalize()
+            .map_err(|_| cannot_open(path, format!("there is no folder {}; create it first", folder.display())))?;
+        folder.join(name)
     };
+    if sharing::reserved_name(&resolved) {
+        return Err(cannot_open(
+            path,
+            "SQLite gives such names to files that it keeps beside a database; choose another name".into(),
+        ));
+    }
     if resolved.is_dir() {
         return Err(cannot_open(path, "it is a folder; name a file in it".into()));
     }
@@ -225,16 +247,11 @@ fn create_schema(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result
             connection.execute_batch(migration)?;
             connection.execute(sql::sqlite::SCHEMA_APPLIED, [version, clock.now().wall])?;
         }
-        connection.execute(sql::sqlite::BOOT_SET, [clock.boot()])?;
+        let now = clock.now();
+        connection.execute(sql::sqlite::CLOCK_START, rusqlite::params![clock.boot(), now.wall - now.uptime])?;
         Ok(())
     };
-    match create() {
-        Ok(()) => connection.execute_batch("COMMIT"),
-        Err(error) => {
-            connection.execute_batch("ROLLBACK")?;
-            Err(error)
-        }
-    }
+    finish(connection, create())
 }
 
 fn check_schema(connection: &Connection, target: &str) -> Result<()> {
@@ -260,39 +277,44 @@ fn check_schema(connection: &Connection, target: &str) -> Result<()> {
     Err(Error::SchemaMismatch { target: target.to_owned(), problem })
 }
 
-/// No holder of a claim outlives the boot that it was made in, and the uptime begins anew with each.
-fn expire_other_boots(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<()> {
-    let boot = clock.boot();
-    let known: Option<String> = connection.query_row(sql::sqlite::BOOT, [], |row| row.get(0)).optional()?;
-    if known.as_ref() == Some(&boot) {
-        return Ok(());
+/// What changed while nobody had the file open. No holder of a claim outlives the boot that it was made in, and the uptime
+/// begins anew with each. Returns the offset of the clocks that is stored now.
+fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<i64> {
+    let (boot, now) = (clock.boot(), clock.now());
+    let known = |connection: &Connection| -> rusqlite::Result<(String, i64)> {
+        connection.query_row(sql::sqlite::CLOCK, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    };
+    let up_to_date = |(known_boot, offset): &(String, i64)| {
+        *known_boot == boot && (now.wall - now.uptime).abs_diff(*offset) <= CLOCK_TOLERANCE.unsigned_abs()
+    };
+    let found = known(connection)?;
+    if up_to_date(&found) {
+        return Ok(found.1);
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let expire = || -> rusqlite::Result<()> {
-        let known: Option<String> = connection.query_row(sql::sqlite::BOOT, [], |row| row.get(0)).optional()?;
-        if known.as_ref() != Some(&boot) {
-            connection.execute(sql::sqlite::RECOVER_BOOT, [])?;
-            connection.execute(sql::sqlite::BOOT_SET, [&boot])?;
+    let change = || -> rusqlite::Result<i64> {
+        let found = known(connection)?;
+        if up_to_date(&found) {
+            return Ok(found.1); // another process was faster
         }
-        Ok(())
+        let rebooted = found.0 != boot;
+        if rebooted {
+            connection.execute(sql::sqlite::RECOVER_BOOT, [])?;
+            connection.execute(sql::sqlite::CLOCK_BOOT_SET, [&boot])?;
+        }
+        let offset = now.wall - now.uptime;
+        note_clock(connection, now, rebooted || offset < found.1)?;
+        Ok(offset)
     };
-    match expire() {
-        Ok(()) => connection.execute_batch("COMMIT"),
+    finish(connection, change())
+}
+
+fn finish<T>(connection: &Connection, outcome: rusqlite::Result<T>) -> rusqlite::Result<T> {
+    match outcome {
+        Ok(value) => connection.execute_batch("COMMIT").map(|()| value),
         Err(error) => {
             connection.execute_batch("ROLLBACK")?;
             Err(error)
         }
     }
-}
-
-/// The offset to compare the first transaction's with. A file whose latest job was admitted in the future has seen its
-/// clock set back while nobody had it open: then any offset counts as a step.
-fn last_clock_offset(connection: &Connection, clock: &dyn Clock, target: &str) -> Result<i64> {
-    let _gate = sharing::enter();
-    let latest: Option<i64> = connection
-        .query_row(sql::sqlite::LATEST_ADMISSION, [], |row| row.get(0))
-        .optional()
-        .map_err(|error| failure::error(target, &error, Duration::ZERO))?;
-    let now = clock.now();
-    Ok(if latest.is_some_and(|latest| latest > now.wall) { i64::MAX } else { now.wall - now.uptime })
 }

@@ -2,10 +2,10 @@
 
 use rusqlite::params;
 
-use super::rows::{self, LastReport, OutcomeRow, Place};
+use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::Result;
-use crate::job::{Budgets, Counters, Micros, Recovered};
+use crate::job::{Budgets, Counters, Recovered};
 use crate::store::sql;
 use crate::transition::{self, CancelRequest, Next};
 
@@ -41,7 +41,8 @@ pub(super) fn recover(transaction: &Transaction<'_>, limit: u32) -> Result<Recov
             Next::PutBack { counters, due, error, .. } => {
                 let mut put = transaction.prepare(sql::sqlite::PUT_READY)?;
                 let place = Place { queue: &lost.queue, lane: &lost.lane, priority: lost.priority };
-                rows::put_ready(transaction, &mut put, lost.number, place, due, counters, last, error.as_deref())?;
+                let ready = ReadyRow { place, due, counters, last, error: error.as_deref() };
+                rows::put_ready(transaction, &mut put, lost.number, &ready)?;
                 recovered.recovered.push(lost.job_id);
             }
             Next::Settle { kind, counters, error, .. } => {
@@ -69,14 +70,12 @@ fn expired(transaction: &Transaction<'_>, limit: u32) -> Result<Vec<Lost>> {
         let mut lost = Vec::new();
         let mut rows = statement.query(params![transaction.now().uptime, limit])?;
         while let Some(row) = rows.next()? {
-            let asked: Option<Micros> = row.get(6)?;
-            let reason: Option<String> = row.get(7)?;
             lost.push(Lost {
                 number: row.get(0)?,
                 job_id: row.get(1)?,
                 worker: row.get(2)?,
                 counters: rows::counters(row, 3)?,
-                cancel: asked.map(|_| CancelRequest { reason: reason.unwrap_or_default() }),
+                cancel: rows::cancel_request(row, 6)?,
                 last_token: row.get(8)?,
                 last_report: row.get(9)?,
                 queue: row.get(10)?,

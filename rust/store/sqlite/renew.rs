@@ -8,7 +8,11 @@ use crate::error::{Error, Result};
 use crate::job::{ClaimName, Micros, Renewal};
 use crate::store::sql;
 
-pub(super) fn renew(transaction: &Transaction<'_>, claims: &[ClaimName], lease: Micros) -> Result<Vec<Result<Renewal>>> {
+pub(super) fn renew(
+    transaction: &Transaction<'_>,
+    claims: &[ClaimName],
+    lease: Micros,
+) -> Result<Vec<Result<Renewal>>> {
     let now = transaction.now().uptime;
     let until = now.saturating_add(lease);
     let mut statement = transaction.prepare(sql::sqlite::RENEW)?;
@@ -23,18 +27,13 @@ pub(super) fn renew(transaction: &Transaction<'_>, claims: &[ClaimName], lease: 
             Err(error) => return Err(error),
         };
         let token = claim.lease_token();
-        let renewed = rows::one_row(transaction, &mut statement, params![number, token, now, until], |row| {
-            let asked: Option<Micros> = row.get(0)?;
-            let reason: Option<String> = row.get(1)?;
-            Ok(asked.map(|_| reason.unwrap_or_default()))
-        })?;
-        answers.push(Ok(match renewed {
-            Some(cancel_requested) => {
-                transaction.wrote(|| Landmark::Lease(number, token.to_owned(), until));
-                Renewal::Renewed { cancel_requested }
-            }
-            None => Renewal::Stale,
-        }));
+        let Some(held) = rows::held_claim(transaction, number, token)? else {
+            answers.push(Ok(Renewal::Stale));
+            continue;
+        };
+        rows::run(transaction, &mut statement, params![number, token, now, until])?;
+        transaction.wrote(|| Landmark::Lease(number, token.to_owned(), until));
+        answers.push(Ok(Renewal::Renewed { cancel_requested: held.cancel.map(|request| request.reason) }));
     }
     Ok(answers)
 }

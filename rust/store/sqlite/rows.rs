@@ -6,6 +6,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::job::{Backoff, Budgets, ClaimName, Counters, Due, Micros, NewJob, OutcomeKind};
 use crate::store::sql;
+use crate::transition::CancelRequest;
 
 /// The one row that a statement returns, if any, stepped to the end: a statement that is left half-way keeps its
 /// transaction from being released.
@@ -25,7 +26,7 @@ pub(super) fn one_row<T>(
     step(statement).map_err(|error| transaction.failed(&error))
 }
 
-/// Run a statement that returns no rows.
+/// Run a statement that returns no rows. Returns how many rows it changed.
 pub(super) fn run(
     transaction: &Transaction<'_>,
     statement: &mut CachedStatement<'_>,
@@ -44,6 +45,21 @@ pub(super) fn number_of(transaction: &Transaction<'_>, claim: &ClaimName) -> Res
                 .ok_or_else(|| Error::JobNotFound { job_id: job_id.clone() })
         }
     }
+}
+
+/// The lease row of a claim that still holds.
+pub(super) struct HeldClaim {
+    pub(super) worker: String,
+    pub(super) counters: Counters,
+    pub(super) cancel: Option<CancelRequest>,
+}
+
+/// Look for a claim that still holds.
+pub(super) fn held_claim(transaction: &Transaction<'_>, number: i64, token: &str) -> Result<Option<HeldClaim>> {
+    let mut find = transaction.prepare(sql::sqlite::FIND_CLAIM)?;
+    one_row(transaction, &mut find, params![number, token, transaction.now().uptime], |row| {
+        Ok(HeldClaim { worker: row.get(0)?, counters: counters(row, 1)?, cancel: cancel_request(row, 4)? })
+    })
 }
 
 /// Where a queued job stands in the order of claiming.
@@ -67,19 +83,25 @@ pub(super) struct LastReport<'a> {
     pub(super) report: Option<&'a str>,
 }
 
+/// A queued job, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadyRow<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) due: Due,
+    pub(super) counters: Counters,
+    pub(super) last: LastReport<'a>,
+    pub(super) error: Option<&'a str>,
+}
+
 /// Queue a job. Returns when it is due.
 pub(super) fn put_ready(
     transaction: &Transaction<'_>,
     statement: &mut CachedStatement<'_>,
     number: i64,
-    place: Place<'_>,
-    due: Due,
-    counters: Counters,
-    last: LastReport<'_>,
-    error: Option<&str>,
+    ready: &ReadyRow<'_>,
 ) -> Result<Micros> {
     let now = transaction.now().wall;
-    let available_at = match due {
+    let available_at = match ready.due {
         Due::Now => now,
         Due::At(at) => at,
         Due::After(delay) => now.saturating_add(delay),
@@ -90,17 +112,17 @@ pub(super) fn put_ready(
         statement,
         params![
             number,
-            place.queue,
-            place.lane,
-            place.priority,
+            ready.place.queue,
+            ready.place.lane,
+            ready.place.priority,
             available_at,
             held,
-            counters.attempts,
-            counters.given_back,
-            counters.recoveries,
-            last.token,
-            last.report,
-            error,
+            ready.counters.attempts,
+            ready.counters.given_back,
+            ready.counters.recoveries,
+            ready.last.token,
+            ready.last.report,
+            ready.error,
         ],
     )?;
     Ok(available_at)
@@ -149,6 +171,13 @@ pub(super) fn put_outcome(
 /// Three neighbouring columns.
 pub(super) fn counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Counters> {
     Ok(Counters { attempts: row.get(first)?, given_back: row.get(first + 1)?, recoveries: row.get(first + 2)? })
+}
+
+/// Two neighbouring columns, both NULL where no cancellation was asked for.
+pub(super) fn cancel_request(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<CancelRequest>> {
+    let asked: Option<Micros> = row.get(first)?;
+    let reason: Option<String> = row.get(first + 1)?;
+    Ok(asked.map(|_| CancelRequest { reason: reason.unwrap_or_default() }))
 }
 
 /// Two neighbouring columns.

@@ -2,19 +2,12 @@
 
 use rusqlite::params;
 
-use super::rows::{self, LastReport, OutcomeRow, Place};
+use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::{Error, Result};
-use crate::job::{ClaimName, Counters, Micros, OutcomeKind, Report, Settlement};
+use crate::job::{ClaimName, Micros, OutcomeKind, Report, Settlement};
 use crate::store::sql;
-use crate::transition::{self, CancelRequest, Next, Rules};
-
-/// The lease row that was ended.
-struct Ended {
-    worker: String,
-    counters: Counters,
-    cancel: Option<CancelRequest>,
-}
+use crate::transition::{self, Next, Rules};
 
 pub(super) fn settle(
     transaction: &Transaction<'_>,
@@ -33,17 +26,11 @@ pub(super) fn settle(
 fn settle_one(transaction: &Transaction<'_>, claim: &ClaimName, report: Report) -> Result<Settlement> {
     let number = rows::number_of(transaction, claim)?;
     let token = claim.lease_token();
+    let Some(ended) = rows::held_claim(transaction, number, token)? else {
+        return recorded(transaction, number, token);
+    };
     let mut end = transaction.prepare(sql::sqlite::SETTLE)?;
-    let ended = rows::one_row(transaction, &mut end, params![number, token, transaction.now().uptime], |row| {
-        let asked: Option<Micros> = row.get(4)?;
-        let reason: Option<String> = row.get(5)?;
-        Ok(Ended {
-            worker: row.get(0)?,
-            counters: rows::counters(row, 1)?,
-            cancel: asked.map(|_| CancelRequest { reason: reason.unwrap_or_default() }),
-        })
-    })?;
-    let Some(ended) = ended else { return recorded(transaction, number, token) };
+    rows::run(transaction, &mut end, params![number, token, transaction.now().uptime])?;
     transaction.wrote(|| Landmark::NoLease(number, token.to_owned()));
 
     let needs_rules = transition::needs_rules(&report);
@@ -72,7 +59,8 @@ fn settle_one(transaction: &Transaction<'_>, claim: &ClaimName, report: Report) 
             let report = answer.map(|answer| answer.settlement(None));
             let last = LastReport { token: Some(token), report: report.as_ref().map(Settlement::as_str) };
             let place = Place { queue: &place.queue, lane: &place.lane, priority: place.priority };
-            let at = rows::put_ready(transaction, &mut put, number, place, due, counters, last, error.as_deref())?;
+            let ready = ReadyRow { place, due, counters, last, error: error.as_deref() };
+            let at = rows::put_ready(transaction, &mut put, number, &ready)?;
             Ok(answer.map_or(Settlement::Released, |answer| answer.settlement(Some(at))))
         }
     }

@@ -70,17 +70,14 @@ impl<'connection> Transaction<'connection> {
 impl Landmark {
     /// Whether it is there, as a fresh transaction sees it.
     pub(super) fn stands(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let exists = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
-            connection.query_row(sql, params, |row| row.get::<_, bool>(0))
-        };
+        let exists =
+            |sql: &str, params: &[&dyn rusqlite::ToSql]| connection.query_row(sql, params, |row| row.get::<_, bool>(0));
         match self {
             Self::Job(number) => exists(crate::store::sql::sqlite::STANDS_JOB, &[number]),
             Self::Lease(number, token, until) => {
                 exists(crate::store::sql::sqlite::STANDS_LEASE, &[number, token, until])
             }
-            Self::NoLease(number, token) => {
-                exists(crate::store::sql::sqlite::STANDS_NO_LEASE, &[number, token])
-            }
+            Self::NoLease(number, token) => exists(crate::store::sql::sqlite::STANDS_NO_LEASE, &[number, token]),
         }
     }
 }

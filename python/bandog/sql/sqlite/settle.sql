@@ -1,4 +1,3 @@
--- End a claim that still holds: matching token, and a lease that has not expired by the clock of this statement.
+-- End a claim, if it still holds.
 DELETE FROM bandog_lease
 WHERE number = ?1 AND lease_token = ?2 AND lease_until > ?3
-RETURNING worker, attempts, given_back, recoveries, cancel_requested_at, cancel_reason

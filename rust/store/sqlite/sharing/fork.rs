@@ -38,8 +38,8 @@ pub(super) use handlers::register;
 
 #[cfg(unix)]
 mod handlers {
-    use super::{GENERATION, USABLE};
     use super::super::{gate, platform};
+    use super::{GENERATION, USABLE};
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
 

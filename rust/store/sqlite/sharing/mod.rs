@@ -51,19 +51,12 @@
 //!
 //! Written for 64-bit Linux on x86-64 and `AArch64`. Elsewhere only the gate and the generation work (unix, untested), and
 //! [`descriptors_conflict`] answers no.
-#![allow(
-    unsafe_code,
-    reason = "replaces system calls of a C library, and handles raw descriptors and fork handlers"
-)]
+#![allow(unsafe_code, reason = "replaces system calls of a C library, and handles raw descriptors and fork handlers")]
 
 mod fork;
 mod gate;
 
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "linux/mod.rs"]
 mod platform;
 

@@ -75,7 +75,13 @@ pub(super) fn may_access(path: &CStr, writable: bool) -> bool {
 /// A lock request for `length` bytes from `start` (0: to the end of the file, however long it grows).
 pub(super) fn range(kind: c_int, start: off_t, length: off_t) -> libc::flock {
     #[allow(clippy::cast_possible_truncation, reason = "the constants are 0, 1 and 2, and SEEK_SET is 0")]
-    libc::flock { l_type: kind as c_short, l_whence: libc::SEEK_SET as c_short, l_start: start, l_len: length, l_pid: 0 }
+    libc::flock {
+        l_type: kind as c_short,
+        l_whence: libc::SEEK_SET as c_short,
+        l_start: start,
+        l_len: length,
+        l_pid: 0,
+    }
 }
 
 /// Carries out a lock command; the answer of the `GETLK` forms is left in `request`.

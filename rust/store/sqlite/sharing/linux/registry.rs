@@ -125,11 +125,7 @@ impl Registry {
         if !file.in_use() {
             // SQLite leaves its presence byte in the shm file to the close. A failure leaves nothing to do: the descriptor
             // was closed by number, and its locks went with it.
-            let _ = descriptor::lock(
-                file.canonical,
-                libc::F_OFD_SETLK,
-                &mut descriptor::range(libc::F_UNLCK, 0, 0),
-            );
+            let _ = descriptor::lock(file.canonical, libc::F_OFD_SETLK, &mut descriptor::range(libc::F_UNLCK, 0, 0));
             if !self.discard_if_deleted(id) {
                 self.await_deletion(id);
             }

@@ -104,6 +104,11 @@ fn a_renamed_file_keeps_its_locks_and_its_descriptors() {
 #[test]
 fn a_number_that_someone_closed_and_reused_is_recognised() {
     isolated(module_path!(), "a_number_that_someone_closed_and_reused_is_recognised", || {
+        // More parked files than one open looks through, so that the number is met by reuse, not by chance before it.
+        let others = Scratch::new();
+        for number in 0..40 {
+            disconnect(connect(&others.directory.path().join(format!("{number}.sqlite")), "delete"));
+        }
         let scratch = Scratch::new();
         disconnect(connect(&scratch.database(), "delete"));
         assert_eq!(scratch.open_descriptors(), 1);
@@ -134,6 +139,10 @@ fn a_number_that_someone_closed_and_reused_is_recognised() {
 fn a_closed_standard_stream_never_becomes_the_database() {
     isolated(module_path!(), "a_closed_standard_stream_never_becomes_the_database", || {
         let scratch = Scratch::new();
+        std::fs::write(scratch.database(), "").expect("create");
+        let other = Other::open(&scratch.database());
+        // A byte that SQLite does not use.
+        assert!(other.lock(7));
         // SAFETY: a daemon does this.
         unsafe { libc::close(0) };
         for _ in 0..5 {
@@ -141,6 +150,7 @@ fn a_closed_standard_stream_never_becomes_the_database() {
         }
         let target = std::fs::read_link("/proc/self/fd/0").expect("filled");
         assert_eq!(target, std::path::Path::new("/dev/null"));
-        assert_eq!(scratch.open_descriptors(), 1);
+        assert_eq!(scratch.open_descriptors(), 2, "the foreign one and ours");
+        assert!(other.still_holds(7), "and no descriptor was closed on the way");
     });
 }

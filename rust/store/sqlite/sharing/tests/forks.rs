@@ -8,9 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{enter, generation, usable};
-use super::{
-    Other, RESERVED, Scratch, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy, isolated, run,
-};
+use super::{Other, RESERVED, Scratch, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy, isolated, run};
 
 /// Forks. The child runs `body` and exits without running any destructor of its parent's values.
 fn fork(body: impl FnOnce()) -> libc::pid_t {
@@ -129,15 +127,16 @@ fn a_child_that_outlives_a_killed_parent_does_not_keep_the_file_locked() {
             let parent = fork(|| {
                 let ours = connect(&scratch.database(), journal_mode);
                 run(&ours, "begin immediate; insert into event values (1)");
-                let child = fork(|| loop {
-                    thread::sleep(Duration::from_secs(1));
+                // The child reports, so that its fork handler has run when we go on.
+                fork(|| {
+                    to_us.write_all(&std::process::id().to_ne_bytes()).expect("write");
+                    thread::sleep(Duration::from_secs(60));
                 });
-                to_us.write_all(&child.to_ne_bytes()).expect("write");
                 thread::sleep(Duration::from_secs(60));
             });
-            let mut child = [0; size_of::<libc::pid_t>()];
+            let mut child = [0; size_of::<u32>()];
             from_parent.read_exact(&mut child).expect("read");
-            let child = libc::pid_t::from_ne_bytes(child);
+            let child = libc::pid_t::try_from(u32::from_ne_bytes(child)).expect("a process id");
 
             let ours = connect_unless_busy(&scratch.database());
             assert!(is_busy(&ours, "begin immediate"), "{journal_mode}: the parent lives and writes");
@@ -165,7 +164,7 @@ fn connect_unless_busy(database: &Path) -> rusqlite::Connection {
 
 #[test]
 fn forks_amid_busy_threads() {
-    const FORKS: i64 = 80;
+    const FORKS: i64 = 200;
     isolated(module_path!(), "forks_amid_busy_threads", || {
         let scratch = Scratch::new();
         let database = scratch.database();
@@ -180,6 +179,8 @@ fn forks_amid_busy_threads() {
                     for _ in 0..20 {
                         run(&ours, "insert into event values (1)");
                         written += 1;
+                        // A tight loop leaves the lock free for microseconds only, and starves the children.
+                        thread::sleep(Duration::from_millis(1));
                     }
                     disconnect(ours);
                 }

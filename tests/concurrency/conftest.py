@@ -1,0 +1,21 @@
+"""Threads and processes on one queue. The children are those of the crash tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Test folders are no packages, and this one may be collected without the other.
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
+
+from processes import Child, nursery
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Child]]:
+    """Start a script of this folder; none outlives the test."""
+    with nursery() as begin:
+        yield lambda name, *arguments: begin(Path(__file__).with_name(name), *arguments)

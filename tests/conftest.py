@@ -1,0 +1,12 @@
+"""What every test has: a profile of Hypothesis, and the stores to run on."""
+
+import os
+
+import hypothesis
+
+pytest_plugins = ["fix_store"]
+
+# "long" is for a run over night: BANDOG_HYPOTHESIS_PROFILE=long.
+hypothesis.settings.register_profile("quick", max_examples=60, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("BANDOG_HYPOTHESIS_PROFILE", "quick"))
