@@ -4,7 +4,7 @@
 //! normalisation. What is refused is what some store, log line or command line could not carry.
 
 use crate::error::{Error, Result};
-use crate::job::{Backoff, ClaimRequest, Due, Micros, NewJob, Report};
+use crate::job::{Backoff, ClaimRequest, Due, Micros, NewJob, OutcomeKind, Report};
 use crate::json::{Refusal, Writer};
 use crate::options::SHORTEST_LEASE;
 
@@ -108,8 +108,20 @@ pub fn lease(lease: Micros) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid` for none.
-pub fn limit(limit: u32) -> Result<()> {
-    if limit == 0 { invalid("limit", "must be at least 1") } else { Ok(()) }
+pub fn limit(field: &'static str, limit: u32) -> Result<()> {
+    if limit == 0 { invalid(field, "must be at least 1") } else { Ok(()) }
+}
+
+/// Which outcomes to look for.
+///
+/// # Errors
+/// `Invalid` for none.
+pub fn outcomes(outcomes: &[OutcomeKind]) -> Result<()> {
+    if outcomes.is_empty() {
+        invalid("outcomes", "must name at least one outcome, or be None for all of them")
+    } else {
+        Ok(())
+    }
 }
 
 /// How many bytes a canonical payload may have.
@@ -129,7 +141,7 @@ pub fn payload_limit(bytes: u32) -> Result<usize> {
 /// `Invalid` with the first argument that is wrong.
 pub fn claim(request: &ClaimRequest) -> Result<()> {
     name("worker", &request.worker)?;
-    limit(request.limit)?;
+    limit("limit", request.limit)?;
     if let Some(queues) = &request.queues {
         if queues.is_empty() {
             return invalid("queues", "must name at least one queue, or be None for all of them");
@@ -138,7 +150,7 @@ pub fn claim(request: &ClaimRequest) -> Result<()> {
             name("queues", queue)?;
         }
     }
-    lease(request.lease)
+    request.lease.map_or(Ok(()), lease)
 }
 
 /// What a completed job with a result that cannot be stored becomes: failed, finally. Running it again would not help.

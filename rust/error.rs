@@ -108,6 +108,15 @@ pub enum Error {
         problem: String,
     },
 
+    /// Another runtime is at work on the file, and the two do not go together.
+    #[error("{target}: {problem}")]
+    RuntimeConflict {
+        /// The file, without secrets.
+        target: String,
+        /// Who is there, and what to do.
+        problem: String,
+    },
+
     /// The handle was closed.
     #[error("this queue is closed; open it again with bandog.connect()")]
     Closed,

@@ -1,17 +1,23 @@
 """The stores that the conformance suite runs on.
 
 A test of an operation uses the public API and the :class:`Store` below, nothing else, so that it runs unchanged on
-every store. A test that needs the fake clock or the file takes ``sqlite_store``, in a file named ``*_sqlite``.
+every store and on both faces: on ``sqlite-async`` the queue is an ``AsyncQueue`` behind :mod:`face`. A test that needs
+the fake clock or the file takes ``sqlite_store``, in a file named ``*_sqlite``; one that is about the synchronous face
+says so with ``@pytest.mark.sync_only(reason)``.
 """
 
+import os
+import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from face import BlockingQueue, BlockingWatchdog, LoopThread
 
 import bandog
 from bandog.testing import FakeClock
@@ -41,6 +47,10 @@ class Store:
     def reopen(self, **options: Any) -> bandog.Queue:
         """Close every queue of the test and open a new one, as after the end of the process."""
         raise NotImplementedError
+
+    def watchdog(self, queue: bandog.Queue, execute: Callable[..., Any], **options: Any) -> bandog.Watchdog:
+        """A runtime of the queue's face, whose executor is a plain function."""
+        return bandog.Watchdog(queue, execute, **options)
 
     def held(self, queue: bandog.Queue) -> int:
         """How many claims are being renewed for the runtimes of a queue."""
@@ -88,16 +98,76 @@ class SqliteStore(Store):
             return connection.execute(statement, parameters).fetchall()
 
 
+class AsyncSqliteStore(SqliteStore):
+    """The same, where every queue is asynchronous, on one event loop."""
+
+    kind = "sqlite-async"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.thread = LoopThread()
+
+    def connect(self, **options: Any) -> bandog.Queue:
+        opened = self.thread.call(bandog.connect_async, self.path, clock=self.clock, **options)
+        queue: Any = BlockingQueue(self.thread, opened)
+        self._open.append(queue)
+        return queue
+
+    def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
+        return BlockingWatchdog(queue, execute, **options)
+
+    def stop(self) -> None:
+        """Close every queue, and the loop."""
+        self.close()
+        self.thread.stop()
+
+
+STORES = ("sqlite", "sqlite-async")
+
+
+@contextmanager
+def opened(kind: str, tmp_path: Path) -> Iterator[SqliteStore]:
+    """The store of a parameter, closed afterwards."""
+    if kind == "sqlite":
+        store = SqliteStore(tmp_path / "jobs.sqlite")
+        yield store
+        store.close()
+        return
+    # In memory where there is such a place: the disk had its turn on the other face, and takes most of the time.
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own in it
+    folder = Path(tempfile.mkdtemp(prefix="bandog-", dir=memory if os.access(memory, os.W_OK) else None))
+    store = AsyncSqliteStore(folder / "jobs.sqlite")
+    try:
+        yield store
+        store.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sync_only(reason): not on the asynchronous face")
+    config.addinivalue_line("markers", "both_faces: what is about SQLite alone is so on both faces")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on every store, each with the faces that it is about."""
+    marker = metafunc.definition.get_closest_marker
+    if "store" in metafunc.fixturenames:
+        metafunc.parametrize("store", STORES[:1] if marker("sync_only") else STORES, indirect=True)
+    elif "sqlite_store" in metafunc.fixturenames and marker("both_faces"):
+        metafunc.parametrize("sqlite_store", STORES[:1] if marker("sync_only") else STORES, indirect=True)
+
+
 @pytest.fixture
-def sqlite_store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path / "jobs.sqlite")
-    yield store
-    store.close()
+def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStore]:
+    with opened(getattr(request, "param", "sqlite"), tmp_path) as store:
+        yield store
 
 
-@pytest.fixture(params=["sqlite"])
-def store(request: pytest.FixtureRequest) -> Store:
-    return request.getfixturevalue(f"{request.param}_store")
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with opened(request.param, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture

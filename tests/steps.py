@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from face import BlockingQueue, BlockingWatchdog
+
 import bandog
 
 LEASE = 60.0
@@ -71,9 +73,17 @@ def executor_of(answer: Any) -> Callable[[bandog.ClaimedJob, bandog.Cancellation
     return execute
 
 
+def watchdog(queue: bandog.Queue, execute: Callable[..., Any], **options: Any) -> bandog.Watchdog:
+    """A runtime of the face that the queue has. The executor is a plain function."""
+    if isinstance(queue, BlockingQueue):
+        blocking: Any = BlockingWatchdog(queue, execute, **options)
+        return blocking
+    return bandog.Watchdog(queue, execute, **options)
+
+
 def tick(queue: bandog.Queue, answer: Any, **options: Any) -> bandog.Tick:
     """One tick of a runtime of its own, whose executor returns or raises ``answer``."""
-    return bandog.Watchdog(queue, executor_of(answer), **options).tick()
+    return watchdog(queue, executor_of(answer), **options).tick()
 
 
 def pickled(value: Any, protocol: int | None = None) -> Any:

@@ -3,7 +3,10 @@
 ``connect`` opens a queue, ``Queue`` admits, claims and settles, ``Watchdog`` runs one job per tick.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from bandog._native import core as _core_module
+from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
 from bandog.errors import (
     BandogError,
     CannotOpen,
@@ -12,9 +15,12 @@ from bandog.errors import (
     JobAborted,
     JobConflict,
     JobNotFound,
+    LaneFull,
     NativeModuleMissing,
     PayloadError,
     QueueClosed,
+    RequeueRefused,
+    RuntimeConflict,
     SchemaMismatch,
     StaleClaim,
     StorageFull,
@@ -34,9 +40,38 @@ from bandog.outcome import (
     Snooze,
 )
 from bandog.queue import Queue, connect
+from bandog.timer import Timer
 from bandog.watchdog import Tick, Watchdog
 
+if TYPE_CHECKING:
+    from bandog.async_queue import AsyncQueue, connect_async
+    from bandog.async_timer import AsyncTimer
+    from bandog.async_watchdog import AsyncWatchdog
+
 __version__ = _core_module.__version__
+
+_ASYNC = {
+    "AsyncQueue": "async_queue",
+    "AsyncTimer": "async_timer",
+    "AsyncWatchdog": "async_watchdog",
+    "connect_async": "async_queue",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The names for coroutines, loaded when they are used: asyncio takes longer to import than all of bandog."""
+    if name in _ASYNC:
+        from importlib import import_module  # noqa: PLC0415 - as above
+
+        return getattr(import_module(f"bandog.{_ASYNC[name]}"), name)
+    message = f"module 'bandog' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    """Those names included that are not loaded yet."""
+    return sorted({*globals(), *_ASYNC})
+
 
 Admission = _core_module.Admission
 CancellationToken = _core_module.CancellationToken
@@ -45,14 +80,19 @@ JobRecord = _core_module.JobRecord
 
 __all__ = [
     "Admission",
+    "AsyncQueue",
+    "AsyncTimer",
+    "AsyncWatchdog",
     "Backoff",
     "BandogError",
+    "Cancellation",
     "CancellationToken",
     "Cancelled",
     "CannotOpen",
     "ClaimedJob",
     "Completed",
     "Failed",
+    "FailedLane",
     "ForkedQueue",
     "Interrupted",
     "InvalidJob",
@@ -61,22 +101,30 @@ __all__ = [
     "JobConflict",
     "JobNotFound",
     "JobRecord",
+    "LaneFull",
     "NativeModuleMissing",
     "OutcomeUnknown",
+    "Page",
     "PayloadError",
     "Queue",
     "QueueClosed",
+    "QueueStats",
     "Release",
+    "RequeueRefused",
+    "RuntimeConflict",
     "SchemaMismatch",
     "Settlement",
     "Snooze",
     "StaleClaim",
+    "Stats",
     "StorageFull",
     "StoreBusy",
     "StoreError",
     "StoreFailed",
     "Tick",
+    "Timer",
     "Watchdog",
     "__version__",
     "connect",
+    "connect_async",
 ]

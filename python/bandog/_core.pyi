@@ -27,6 +27,7 @@ __all__ = [
     "Engine",
     "FakeClock",
     "JobRecord",
+    "RuntimeLock",
     "__version__",
     "canonical_json",
     "canonical_json_text",
@@ -39,6 +40,7 @@ _Seconds: TypeAlias = float | timedelta
 _Claim: TypeAlias = ClaimedJob | tuple[str, str]
 _AbortReason: TypeAlias = Literal["cancel_requested", "lease_lost", "shutdown", "timeout"]
 _Renewed: TypeAlias = Literal["renewed", "stale", "not_found"]
+_Kind: TypeAlias = Literal["completed", "failed", "cancelled", "outcome_unknown", "interrupted"]
 _Settled: TypeAlias = Literal[
     "completed",
     "failed",
@@ -101,7 +103,8 @@ class Engine:
             jobs: what to store; each is read before this returns, and may be changed afterwards.
 
         Returns:
-            One admission per job, in order. All are durable when it completes.
+            One admission per job, in order: a conflict or a full lane spoils no other job. What was admitted is durable
+            when it completes.
 
         Raises:
             InvalidJob: the first job that no store may accept; ``PayloadError`` for its payload. Nothing was written.
@@ -109,7 +112,7 @@ class Engine:
         """
 
     def claim(
-        self, *, worker: str, queues: list[str] | None, limit: int, lease: _Seconds, keep: bool
+        self, *, worker: str, queues: list[str] | None, limit: int, lease: _Seconds | None, keep: bool
     ) -> Completion[tuple[list[ClaimedJob], list[CancellationToken | None], tuple[str, ...], tuple[str, ...]]]:
         """Recover up to 100 lost claims, then claim due jobs.
 
@@ -117,7 +120,8 @@ class Engine:
             worker: a name for the record, 1 to 255 characters.
             queues: the queues to look at, at least one; ``None`` for all of them.
             limit: the most jobs to claim, from 1 to 4294967295.
-            lease: how long each claim holds without renewal, at least 0.5 s.
+            lease: how long each claim holds without renewal, at least 0.5 s; ``None`` where a liveness probe stands for
+                it.
             keep: renew each claim on a native thread until :meth:`let_go`.
 
         Returns:
@@ -172,14 +176,201 @@ class Engine:
         """Deal with lost claims.
 
         Args:
-            limit: the most claims to deal with, from 0 to 4294967295.
+            limit: the most claims to deal with, from 1 to 4294967295.
 
         Returns:
             ``(recovered, interrupted)``, as for :meth:`claim`.
 
         Raises:
-            OverflowError: ``limit`` is out of range.
+            InvalidJob: ``limit`` is not allowed.
             QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was recovered.
+        """
+
+    def cancel(
+        self, jobs: Sequence[tuple[str, str]]
+    ) -> Completion[list[tuple[Literal["cancelled", "requested", "settled", "not_found"], _Kind | None]]]:
+        """Keep queued jobs from running, and ask running ones to stop. A claim that is kept here is told at once.
+
+        Args:
+            jobs: pairs ``(job_id, reason)``.
+
+        Returns:
+            Per job, in order, a word, and for ``settled`` the kind of the outcome that it had before.
+
+        Raises:
+            InvalidJob: an id or a reason that is no ``str``, or an id that is no valid Unicode.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
+        """
+
+    def fail_lane(self, queue: str, lane: str, reason: str, limit: int) -> Completion[tuple[int, int]]:
+        """Settle queued jobs of one lane as ``failed``.
+
+        Args:
+            queue: 1 to 255 characters.
+            lane: 1 to 255 characters.
+            reason: for the record.
+            limit: the most jobs, from 1 to 4294967295.
+
+        Returns:
+            ``(failed, left)``: how many were settled, and how many are still queued in the lane.
+
+        Raises:
+            InvalidJob: an argument that is not allowed.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
+        """
+
+    def set_lane_limit(self, queue: str, lane: str, most: int | None) -> Completion[None]:
+        """Bound how many jobs of a lane may be queued.
+
+        Args:
+            queue: 1 to 255 characters.
+            lane: 1 to 255 characters.
+            most: from 0 to 2147483647; ``None`` for no bound. Refused under the name ``limit``.
+
+        Raises:
+            InvalidJob: an argument that is not allowed.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
+        """
+
+    def purge(self, older_than: _Seconds, outcomes: Sequence[str], limit: int) -> Completion[int]:
+        """Forget settled jobs.
+
+        Args:
+            older_than: how long ago they were settled, from 0 to 100 years.
+            outcomes: the kinds of outcome to look at.
+            limit: the most jobs, from 1 to 4294967295.
+
+        Returns:
+            How many were forgotten.
+
+        Raises:
+            InvalidJob: an argument that is not allowed.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was forgotten.
+        """
+
+    def requeue(
+        self, job_ids: Sequence[str], force: bool
+    ) -> Completion[list[tuple[Literal["requeued", "refused", "not_settled", "not_found"], _Kind | None]]]:
+        """Give dead letters a new life.
+
+        Args:
+            job_ids: the jobs.
+            force: also those whose outcome is unknown, and cancelled ones.
+
+        Returns:
+            Per job, in order, a word, and for ``refused`` the kind of its outcome.
+
+        Raises:
+            InvalidJob: an id that is no ``str``, or no valid Unicode; ``force`` is no ``bool``.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
+        """
+
+    def dead_letters(
+        self, queue: str | None, after: str | None, limit: int
+    ) -> Completion[tuple[list[JobRecord], str | None]]:
+        """Jobs that failed or were interrupted, in the order in which they were settled.
+
+        Args:
+            queue: only jobs of this queue; ``None`` for all.
+            after: the cursor of the page before; ``None`` for the first page.
+            limit: the most jobs, from 1 to 4294967295.
+
+        Returns:
+            ``(records, cursor)``; the cursor is ``None`` after the last page.
+
+        Raises:
+            InvalidJob: an argument that is not allowed.
+            QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
+        """
+
+    def jobs(
+        self,
+        *,
+        state: str | None,
+        outcome: str | None,
+        queue: str | None,
+        lane: str | None,
+        after: str | None,
+        limit: int,
+    ) -> Completion[tuple[list[JobRecord], str | None]]:
+        """Jobs in order of admission.
+
+        Args:
+            state: ``queued``, ``running`` or ``settled``; ``None`` for any.
+            outcome: only settled jobs of this kind of outcome; ``None`` for any.
+            queue: only jobs of this queue; ``None`` for all.
+            lane: only jobs of this lane; ``None`` for all.
+            after: the cursor of the page before; ``None`` for the first page.
+            limit: the most jobs, from 1 to 4294967295.
+
+        Returns:
+            ``(records, cursor)``; the cursor is ``None`` after the last page.
+
+        Raises:
+            InvalidJob: an argument that is not allowed.
+            QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
+        """
+
+    def stats(
+        self, bound: int
+    ) -> Completion[tuple[list[tuple[str, int, int, int, datetime | None]], list[tuple[_Kind, int]]]]:
+        """What there is to do and what was done.
+
+        Args:
+            bound: where counting stops, from 1 to 4294967295.
+
+        Returns:
+            ``(queues, outcomes)``: per queue with queued or running jobs its name, how many are queued, due and
+            running, and since when the longest waiting one is due; per kind of outcome, how many jobs have it.
+
+        Raises:
+            InvalidJob: ``bound`` is not allowed.
+            QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
+        """
+
+    def probe(self, after: str | None) -> Completion[tuple[JobRecord, str, int, str] | None]:
+        """The oldest claim that a liveness probe stands for, after a place in that order.
+
+        Args:
+            after: the cursor of an earlier answer; ``None`` to begin with the oldest.
+
+        Returns:
+            ``(record, cursor, number, lease_token)``: the job, its place, and what :meth:`recover_claim` takes;
+            ``None`` where there is none.
+
+        Raises:
+            InvalidJob: ``after`` is no cursor.
+            QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
+        """
+
+    def recover_claim(self, number: int, lease_token: str) -> Completion[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Deal with one claim that a liveness probe found dead, unless it has ended meanwhile.
+
+        Args:
+            number: from :meth:`probe`.
+            lease_token: from :meth:`probe`.
+
+        Returns:
+            ``(recovered, interrupted)``, as for :meth:`claim`.
+
+        Raises:
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
+        """
+
+    def lock_runtime(self, lease: _Seconds | None) -> RuntimeLock:
+        """Take part in running the jobs of the store. Waits for the store.
+
+        Args:
+            lease: with leases of this length, at least 0.5 s: then claims that a liveness probe stood for, and that
+                nobody probes any more, get one. ``None`` for the one runtime that probes.
+
+        Returns:
+            A part that ends when it is released or collected.
+
+        Raises:
+            RuntimeConflict: a runtime with a probe beside any other one.
+            InvalidJob: a lease that is not allowed.
+            QueueClosed, StoreBusy, StorageFull, StoreFailed: no part was taken.
         """
 
     def read(self, job_ids: Sequence[str]) -> Completion[list[JobRecord | None]]:
@@ -210,6 +401,16 @@ class Engine:
             QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
         """
 
+    def set_wake(self, callback: Callable[[datetime | None], object] | None) -> None:
+        """Have ``callback(next)`` called after changes, from a thread of the engine's.
+
+        Args:
+            callback: given when the next work is due, as :meth:`next_wake` tells it; ``None`` to call nobody any more.
+
+        Raises:
+            StoreFailed: its thread could not be started.
+        """
+
     def close(self) -> None:
         """Stop renewing, finish what was asked for, and let go of the database.
 
@@ -222,6 +423,16 @@ class Completion(Generic[_T_co]):
 
     Generic for checkers only: at run time it cannot be subscripted.
     """
+
+    def then(self, callback: Callable[[_T_co | None, BaseException | None], object]) -> None:
+        """Have ``callback(value, error)`` called, one of them ``None``, instead of waiting.
+
+        It is called from a thread of the engine's, and must hand the result on and return. What it raises goes to
+        ``sys.unraisablehook``.
+
+        Raises:
+            RuntimeError: it was waited for already.
+        """
 
     def wait(self) -> _T_co:
         """Wait for the result, outside the interpreter; signals are looked for every 100 ms. May be called once.
@@ -238,11 +449,11 @@ class Admission:
     """The answer to one ingested job."""
 
     @property
-    def kind(self) -> Literal["admitted", "duplicate", "conflict"]:
+    def kind(self) -> Literal["admitted", "duplicate", "conflict", "refused"]:
         """What became of it.
 
         ``admitted``: it is stored. ``duplicate``: the same job was stored already. ``conflict``: its id is taken by
-        other content, and nothing was changed.
+        other content, and nothing was changed. ``refused``: its lane is full, and it was not stored.
         """
 
     @property
@@ -250,8 +461,12 @@ class Admission:
         """The job's id: the one that was given, or the one that was made."""
 
     @property
-    def job(self) -> JobRecord:
-        """The stored job as it is now; under ``conflict`` the one that holds the id."""
+    def job(self) -> JobRecord | None:
+        """The stored job as it is now; under ``conflict`` the one that holds the id. ``None`` under ``refused``."""
+
+    @property
+    def limit(self) -> int | None:
+        """For ``refused``, how many jobs may be queued in the lane; ``None`` otherwise."""
 
     @property
     def difference(self) -> str | None:
@@ -402,7 +617,7 @@ class JobRecord:
 
     @property
     def lease_until(self) -> datetime | None:
-        """While ``running``, when the claim ends unless it is renewed."""
+        """While ``running``, when the claim ends unless it is renewed; ``None`` under a liveness probe."""
 
     @property
     def cancel_requested_at(self) -> datetime | None:
@@ -423,6 +638,13 @@ class JobRecord:
     @property
     def outcome(self) -> Outcome | None:
         """Once ``settled``, what was recorded."""
+
+@final
+class RuntimeLock:
+    """A runtime's part in running the jobs of a store. Ends when it is released or collected."""
+
+    def release(self) -> None:
+        """Stop taking part. Releasing twice is allowed."""
 
 @final
 class CancellationToken:

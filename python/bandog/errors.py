@@ -6,6 +6,8 @@
     ├── InvalidJob (ValueError)      a field or argument that no store may accept; nothing was written
     │   └── PayloadError             a payload that is not storable JSON, with the path of the offending value
     ├── JobConflict                  the job_id is taken by other content; nothing was changed
+    ├── LaneFull                     the lane holds as many queued jobs as it may; the job was not stored
+    ├── RequeueRefused               the job is no dead letter; nothing was changed
     ├── JobNotFound (LookupError)    no such job: never admitted, or purged
     ├── StaleClaim                   the claim has ended; nothing was changed
     ├── JobAborted                   raised by CancellationToken.raise_if_aborted()
@@ -15,6 +17,7 @@
     └── StoreError
         ├── CannotOpen (OSError)     not a usable file
         ├── SchemaMismatch           tables of another version
+        ├── RuntimeConflict          another runtime is at work that this one does not go with
         ├── StoreBusy                another connection kept the write lock for the whole timeout
         ├── StorageFull              no room left
         └── StoreFailed              the database refused or failed
@@ -35,9 +38,12 @@ __all__ = [
     "JobAborted",
     "JobConflict",
     "JobNotFound",
+    "LaneFull",
     "NativeModuleMissing",
     "PayloadError",
     "QueueClosed",
+    "RequeueRefused",
+    "RuntimeConflict",
     "SchemaMismatch",
     "StaleClaim",
     "StorageFull",
@@ -108,6 +114,38 @@ class JobConflict(BandogError):
         super().__init__(message)
         self.job_id = job_id
         self.difference = difference
+
+
+class LaneFull(BandogError):
+    """The lane holds as many queued jobs as it may. The job was not stored; try again when some have run.
+
+    Attributes:
+        job_id (str): the job that was refused.
+        queue (str): its queue.
+        lane (str): its lane.
+        limit (int): how many jobs may be queued there.
+    """
+
+    def __init__(self, message: str, *, job_id: str, queue: str, lane: str, limit: int) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.queue = queue
+        self.lane = lane
+        self.limit = limit
+
+
+class RequeueRefused(BandogError):
+    """The job is no dead letter. Nothing was changed.
+
+    Attributes:
+        job_id (str): the job.
+        outcome (str | None): the kind of its outcome; ``None`` where it has none yet.
+    """
+
+    def __init__(self, message: str, *, job_id: str, outcome: str | None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.outcome = outcome
 
 
 class JobNotFound(BandogError, LookupError):
@@ -184,6 +222,10 @@ class CannotOpen(StoreError, OSError):
 
 class SchemaMismatch(StoreError):
     """The tables are of another version than this bandog's. Nothing was changed."""
+
+
+class RuntimeConflict(StoreError):
+    """Another runtime is at work on the file, and the two do not go together. Nothing was changed."""
 
 
 class StoreBusy(StoreError):

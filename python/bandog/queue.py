@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import TYPE_CHECKING, Any
 
-from bandog._native import core
-from bandog._url import locate
-from bandog.errors import InvalidJob, JobConflict, JobNotFound, StaleClaim
+from bandog._opening import DEFAULT_PAYLOAD_LIMIT, open_engine
+from bandog._operations import DEFAULT_LEASE, Operations, failed
 from bandog.job import Backoff, Job
-from bandog.outcome import Cancelled, Completed, Failed, OutcomeUnknown, Release, Report, Settlement
+from bandog.management import Management
+from bandog.outcome import Cancelled, Completed, OutcomeUnknown, Release, Report, Settlement
+from bandog.wake import WakeCalls
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from types import TracebackType
-    from typing import Self, TypeAlias
+    from typing import Self
 
-    from bandog._core import Admission, ClaimedJob, Engine, JobRecord
+    from bandog._core import Admission, ClaimedJob, Engine
+    from bandog._operations import Claim, Seconds
     from bandog.testing import FakeClock
-
-    Seconds: TypeAlias = float | timedelta
-    Claim: TypeAlias = ClaimedJob | tuple[str, str]
+    from bandog.wake import WakeCallback
 
 __all__ = ["Queue", "connect"]
-
-DEFAULT_LEASE = 120.0
-"""Seconds that a claim holds without renewal (seed 1)."""
-
-DEFAULT_PAYLOAD_LIMIT = 1 << 20
-"""Bytes of canonical JSON (seed 2)."""
 
 
 def connect(
@@ -41,6 +34,7 @@ def connect(
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT,
     allow_network_filesystem: bool = False,
     clock: FakeClock | None = None,
+    wake: WakeCallback | None = None,
 ) -> Queue:
     """Open a queue.
 
@@ -54,6 +48,10 @@ def connect(
             Default 5.
         payload_limit: the most bytes that a payload, result or evidence may have as canonical JSON. Default 1 MiB.
         allow_network_filesystem: open a file on a network file system at your own risk. Default ``False``.
+        wake: called after durable changes with the time of the next due work (an aware ``datetime``, or ``None`` with
+            nothing pending), from a thread of bandog's, under no lock; a burst of changes is one call. Always only a
+            hint: changes by other processes are not seen. What it raises is logged. See :attr:`Queue.wake` for more
+            of them.
         clock: a clock that a test moves; ``None`` (the default) for the machine's.
 
     Returns:
@@ -65,48 +63,21 @@ def connect(
         StoreBusy: another connection kept the lock for the whole ``busy_timeout``.
         InvalidJob: an argument that is not allowed.
     """
-    location = locate(url)
-    if synchronous is None:
-        synchronous = location.options.get("synchronous", "full")
-    if busy_timeout is None:
-        try:
-            busy_timeout = float(location.options.get("busy_timeout", "5"))
-        except ValueError:
-            message = "url: busy_timeout must be a number of seconds"
-            raise InvalidJob(message, field="url") from None
-    engine = core.Engine.open_sqlite(
-        location.path,
-        synchronous=synchronous,
-        busy_timeout=busy_timeout,
-        allow_network_filesystem=allow_network_filesystem,
-        payload_limit=payload_limit,
-        clock=_native_clock(clock),
-    )
-    return Queue(engine, str(location.path))
+    engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock)
+    queue = Queue(engine, name)
+    if wake is not None:
+        queue.wake.add(wake)
+    return queue
 
 
-def _native_clock(clock: FakeClock | None) -> core.FakeClock | None:
-    if clock is None:
-        return None
-    native = getattr(clock, "native", None)
-    if not isinstance(native, core.FakeClock):
-        message = f"clock: must be a bandog.testing.FakeClock or None, not {type(clock).__name__}"
-        raise InvalidJob(message, field="clock")
-    return native
-
-
-def default_worker() -> str:
-    """A name for the record: host and process. Claims hold by their token, never by it."""
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
-class Queue:
+class Queue(Management):
     """An open queue; made by :func:`connect`. Safe to use from many threads. A context manager that closes it."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         """Use :func:`connect`."""
-        self._engine = engine
+        self._operations = Operations(engine)
         self._name = name
+        self.wake = WakeCalls(engine)
 
     def __repr__(self) -> str:
         return f"<bandog.Queue {self._name!r}>"
@@ -125,7 +96,12 @@ class Queue:
     @property
     def engine(self) -> Engine:
         """The native handle, for the runtimes of this package."""
-        return self._engine
+        return self._operations.engine
+
+    @property
+    def operations(self) -> Operations:
+        """What both faces share, for the runtimes of this package."""
+        return self._operations
 
     # Admission
 
@@ -141,18 +117,11 @@ class Queue:
 
         Raises:
             JobConflict: the ``job_id`` is taken by other content. Nothing was changed.
+            LaneFull: the lane holds as many queued jobs as :meth:`set_lane_limit` allows. Nothing was stored.
             InvalidJob: a field that no store may accept; ``PayloadError`` for the payload. Nothing was written.
             StoreBusy, StorageFull, StoreFailed: nothing was stored.
         """
-        (admission,) = self.ingest_many([job])
-        if admission.kind == "conflict":
-            difference = admission.difference or "content"
-            message = (
-                f"job {admission.job_id!r} is already stored with another {difference}; nothing was changed. "
-                "Use a new job_id for different work"
-            )
-            raise JobConflict(message, job_id=admission.job_id, difference=difference)
-        return admission
+        return self._operations.ingest(job).wait()
 
     def ingest_many(self, jobs: Iterable[Job]) -> list[Admission]:
         """Store jobs in one transaction: all of them are durable when this returns, or none.
@@ -168,7 +137,7 @@ class Queue:
             InvalidJob: a job that no store may accept, with its ``job_id``. Nothing was written, of any job.
             StoreBusy, StorageFull, StoreFailed: nothing was stored.
         """
-        return self._engine.ingest(list(jobs)).wait()
+        return self._operations.ingest_many(jobs).wait()
 
     def enqueue(
         self,
@@ -231,14 +200,7 @@ class Queue:
             InvalidJob: an argument that is not allowed.
             StoreBusy, StorageFull, StoreFailed: nothing was claimed.
         """
-        claims, _, _, _ = self._engine.claim(
-            worker=default_worker() if worker is None else worker,
-            queues=queue_names(queues),
-            limit=limit,
-            lease=lease,
-            keep=False,
-        ).wait()
-        return claims
+        return self._operations.claim(worker, queues, limit, lease).wait()
 
     def renew(self, claim: Claim, *, lease: Seconds = DEFAULT_LEASE) -> str | None:
         """Prolong a claim.
@@ -254,9 +216,7 @@ class Queue:
             StaleClaim: the claim has ended. Stop working on the job.
             JobNotFound: there is no such job.
         """
-        ((word, cancel_requested),) = self._engine.renew([claim], lease).wait()
-        _check(word, claim)
-        return cancel_requested
+        return self._operations.renew(claim, lease).wait()
 
     def settle(self, claim: Claim, report: Report) -> Settlement:
         """End a claim with what became of it.
@@ -273,17 +233,14 @@ class Queue:
             JobNotFound: there is no such job.
             InvalidJob: a report that is none. The claim holds on.
         """
-        (settlement,) = self.settle_many([(claim, report)])
-        _check(settlement.kind, claim)
-        return settlement
+        return self._operations.settle(claim, report).wait()
 
     def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> list[Settlement]:
         """End claims in one transaction: one settlement per claim, ``stale`` and ``not_found`` among them.
 
         See :meth:`settle`.
         """
-        answers = self._engine.settle(list(reports)).wait()
-        return [Settlement(kind, available_at) for kind, available_at in answers]
+        return self._operations.settle_many(reports).wait()
 
     def acknowledge(self, claim: Claim, result: Any = None) -> Settlement:
         """The work is done. See :class:`Completed` for the result, and :meth:`settle` for what is raised."""
@@ -297,9 +254,14 @@ class Queue:
         retry: bool = True,
         retry_in: Seconds | None = None,
         backoff: Backoff | None = None,
+        base: Seconds | None = None,
+        cap: Seconds | None = None,
     ) -> Settlement:
-        """The work failed. See :class:`Failed` for the arguments, and :meth:`settle` for what is raised."""
-        return self.settle(claim, Failed(reason, retry, retry_in, backoff))
+        """The work failed. See :class:`Failed` for the arguments, and :meth:`settle` for what is raised.
+
+        ``base`` and ``cap`` (seconds or ``timedelta``) are those of :class:`Backoff`, under the names of seed 2.
+        """
+        return self.settle(claim, failed(reason, retry, retry_in, backoff, base, cap))
 
     def cancelled(self, claim: Claim, reason: str | None = None) -> Settlement:
         """The work was stopped because it was asked for. See :meth:`settle` for what is raised."""
@@ -319,63 +281,11 @@ class Queue:
         Returns:
             The ids of the jobs that were put back, and of those that were settled ``interrupted``.
         """
-        return self._engine.recover(limit).wait()
-
-    # Looking
-
-    def read(self, job_id: str) -> JobRecord:
-        """Everything that is known of a job.
-
-        Raises:
-            JobNotFound: there is no such job.
-        """
-        (record,) = self._engine.read([job_id]).wait()
-        if record is None:
-            message = f"there is no job {job_id!r}: it was never admitted, or it has been purged"
-            raise JobNotFound(message, job_id=job_id)
-        return record
-
-    def has_pending_work(self) -> bool:
-        """Whether any job is queued (also for later) or running."""
-        return self._engine.has_pending_work().wait()
-
-    def next_wake(self) -> datetime | None:
-        """When the next queued job is due or the next claim expires, an aware ``datetime`` (it may have passed).
-
-        ``None`` with nothing pending.
-        """
-        return self._engine.next_wake().wait()
+        return self._operations.recover(limit).wait()
 
     def close(self) -> None:
         """Finish the calls under way, stop renewing, and let go of the database.
 
         Later calls raise ``QueueClosed``. Closing twice is allowed; in a forked child it does nothing.
         """
-        self._engine.close()
-
-
-def queue_names(queues: Sequence[str] | str | None) -> list[str] | None:
-    """The queues that a caller named, as a list; ``None`` for all of them."""
-    if queues is None:
-        return None
-    # A single name is a sequence too: of its letters.
-    if isinstance(queues, str):
-        return [queues]
-    try:
-        return list(queues)
-    except TypeError:
-        message = f"queues: must be a str or a sequence of str, not {type(queues).__name__}"
-        raise InvalidJob(message, field="queues") from None
-
-
-def _check(word: str, claim: Claim) -> None:
-    job_id = claim[0] if isinstance(claim, tuple) else claim.job_id
-    if word == "stale":
-        message = (
-            f"the claim on job {job_id!r} no longer holds: its lease expired or another claim replaced it; nothing was "
-            "changed. Claim the job again to work on it"
-        )
-        raise StaleClaim(message, job_id=job_id)
-    if word == "not_found":
-        message = f"there is no job {job_id!r}: it was never admitted, or it has been purged"
-        raise JobNotFound(message, job_id=job_id)
+        self.engine.close()

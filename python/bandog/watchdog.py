@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 import time
-import traceback as tracebacks
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from bandog.errors import StorageFull, StoreBusy, StoreError
-from bandog.outcome import Cancelled, Completed, Failed, Interrupted, Outcome, OutcomeUnknown, Release, Report, Snooze
-from bandog.queue import DEFAULT_LEASE, Queue, default_worker, queue_names
+from bandog._ticking import Tick, Ticking, drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import timedelta
     from types import TracebackType
-    from typing import Self
+    from typing import Self, TypeAlias
 
     from bandog._core import CancellationToken, ClaimedJob
+    from bandog._operations import Seconds
+    from bandog._ticking import IsAlive
+    from bandog.outcome import Report
+    from bandog.queue import Queue
 
     Execute: TypeAlias = Callable[[ClaimedJob, CancellationToken], Report | None]
 
 __all__ = ["Tick", "Watchdog"]
 
-_REPORTS = (Completed, Failed, Cancelled, OutcomeUnknown, Snooze, Release)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """What one tick did.
-
-    Attributes:
-        kind: ``idle`` (no job was due), ``busy`` (another tick of this runtime was under way), ``settled``,
-            ``retried``, ``snoozed``, ``released``, or ``stale`` (the claim was lost before its report was recorded).
-        job_id: the job that was run; ``None`` for ``idle`` and ``busy``.
-        outcome: what was recorded, for ``settled``; ``None`` otherwise.
-        recovered: ids of jobs whose lost claims were put back.
-        interrupted: ids of jobs whose claims were lost with no recovery left.
-    """
-
-    kind: str
-    job_id: str | None = None
-    outcome: Outcome | None = None
-    recovered: tuple[str, ...] = ()
-    interrupted: tuple[str, ...] = ()
-
-
-class Watchdog:
-    """Runs one job per :meth:`tick`. A context manager; the queue stays the caller's to close.
+class Watchdog(Ticking):
+    """Runs one job per :meth:`tick`. A context manager that closes it; the queue stays the caller's to close.
 
     While an executor runs, its claim is renewed by a native thread, whatever the executor does to the interpreter.
     """
@@ -59,8 +35,9 @@ class Watchdog:
         execute: Execute,
         *,
         queues: Sequence[str] | str | None = None,
-        lease: float | timedelta = DEFAULT_LEASE,
+        lease: Seconds | None = None,
         worker: str | None = None,
+        is_alive: IsAlive | None = None,
     ) -> None:
         """Make a runtime.
 
@@ -71,13 +48,15 @@ class Watchdog:
             queues: the queues to run; ``None`` (the default) for all of them.
             lease: seconds (float) or ``timedelta`` after which the job of a dead runtime is recovered. Default 120.
             worker: a name for the record; ``None`` for host and process.
+            is_alive: a liveness probe instead of leases (seed 1, SQLite only): called with the record of the oldest
+                running job at the start of each tick, in turn with the other running ones. ``False`` recovers it;
+                raising leaves it alone. Such a runtime must be the only one of its file.
+
+        Raises:
+            RuntimeConflict: a runtime with ``is_alive`` beside any other runtime of the same file.
+            InvalidJob: an argument that is not allowed.
         """
-        self._queue = queue
-        self._execute = execute
-        self._queues = queue_names(queues)
-        self._lease = lease
-        self._worker = default_worker() if worker is None else worker
-        self._ticking = threading.Lock()
+        super().__init__(queue, execute, queues, lease, worker, is_alive)
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +67,10 @@ class Watchdog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing to let go of: a tick cleans up after itself."""
+        self.close()
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def tick(self) -> Tick:
         """Recover lost claims, then claim and run one job. Single-flight: a second tick meanwhile returns ``busy``.
@@ -103,106 +85,7 @@ class Watchdog:
         if not self._ticking.acquire(blocking=False):
             return Tick(kind="busy")
         try:
-            return self._tick()
+            tick: Tick = drive(self._steps())
+            return tick
         finally:
             self._ticking.release()
-
-    def _tick(self) -> Tick:
-        engine = self._queue.engine
-        claims, tokens, recovered, interrupted = engine.claim(
-            worker=self._worker,
-            queues=self._queues,
-            limit=1,
-            lease=self._lease,
-            keep=True,
-        ).wait()
-        if not claims:
-            return Tick(kind="idle", recovered=recovered, interrupted=interrupted)
-        (job,), (token,) = claims, tokens
-        if token is None:
-            kind, outcome = self._record(job, None, Release())
-        else:
-            kind, outcome = self._run(job, token)
-        return Tick(kind=kind, job_id=job.job_id, outcome=outcome, recovered=recovered, interrupted=interrupted)
-
-    def _run(self, job: ClaimedJob, token: CancellationToken) -> tuple[str, Outcome | None]:
-        """Run the executor and record what came of it. Ctrl-C is raised again once that is done."""
-        interrupt: KeyboardInterrupt | None = None
-        try:
-            try:
-                report = _as_report(self._execute(job, token))
-            except KeyboardInterrupt as error:
-                interrupt, report = error, failure(error)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome
-                report = failure(error)
-            try:
-                settled = self._record(job, token, report)
-            except StoreError:
-                raise
-            except KeyboardInterrupt as error:
-                # It may have come while the store was waited for: settling once more changes nothing then.
-                interrupt = error
-                try:
-                    settled = self._record(job, token, report)
-                except KeyboardInterrupt:
-                    settled = self._record(job, token, _readable(report, error))
-            except BaseException as error:  # noqa: BLE001 - a report that cannot be read is a failure too
-                settled = self._record(job, token, _readable(report, error))
-        finally:
-            self._queue.engine.let_go(job)
-        if interrupt is not None:
-            raise interrupt
-        return settled
-
-    def _record(self, job: ClaimedJob, token: CancellationToken | None, report: Report) -> tuple[str, Outcome | None]:
-        """Settle; a store that is busy or full is tried again while the claim holds, since the work is done already."""
-        pause = 0.05
-        while True:
-            try:
-                (settlement,) = self._queue.settle_many([(job, report)])
-                break
-            except (StoreBusy, StorageFull):
-                if token is None or token.aborted:
-                    raise
-                time.sleep(pause)
-                pause = min(pause * 2, 5.0)
-        if settlement.kind == "not_found":
-            return "stale", None
-        if settlement.kind in {"retried", "snoozed", "released", "stale"}:
-            return settlement.kind, None
-        if settlement.kind == "completed" and report == Completed():
-            return "settled", report
-        # What was recorded, which is not always what was reported: JSON has no tuples, and the rules have a say.
-        return "settled", self._queue.read(job.job_id).outcome
-
-
-def _as_report(value: Any) -> Report:
-    if value is None:
-        return Completed()
-    if isinstance(value, _REPORTS):
-        return value
-    if isinstance(value, Interrupted):
-        return Failed("the executor returned Interrupted, which only recovery may record", retry=False)
-    return Failed(
-        f"the executor returned {type(value).__name__}, which is no outcome: return Completed(result) to keep a result",
-        retry=False,
-    )
-
-
-def _readable(report: Report, error: BaseException) -> Report:
-    """In place of a report that raised when it was read. What is unknown stays unknown; the rest is a final failure."""
-    reason = failure(error).reason
-    if isinstance(report, OutcomeUnknown):
-        return OutcomeUnknown(f"evidence not storable: {reason}")
-    return Failed(f"the outcome cannot be recorded: {reason}", retry=False)
-
-
-def failure(error: BaseException) -> Failed:
-    """The failure that an exception means: its type, message and where it was raised. No frame is kept alive."""
-    try:
-        summary = "".join(tracebacks.format_exception_only(error)).strip()
-        frames = tracebacks.extract_tb(error.__traceback__)
-        where = f" (at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    except Exception:  # noqa: BLE001 - a __str__ that raises must not cost the job its outcome
-        summary, where = type(error).__name__, ""
-    return Failed(f"{summary}{where}")

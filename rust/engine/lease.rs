@@ -13,12 +13,13 @@ use super::cancellation::{AbortReason, CancellationToken};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::job::{ClaimKey, ClaimName, Micros, Renewal};
-use crate::options::LONGEST_RENEWAL_PAUSE;
+use crate::options::{DEFAULT_LEASE, LONGEST_RENEWAL_PAUSE};
 use crate::store::Store;
 
 /// One claim that is kept.
 struct Held {
-    lease: Micros,
+    /// `None` under a liveness probe: then renewing only asks whether the cancellation was asked for.
+    lease: Option<Micros>,
     renew_at: Micros,
     /// When its executor has taken too long (uptime); `Micros::MAX` for never, and once its token knows.
     times_out_at: Micros,
@@ -30,8 +31,8 @@ struct Held {
 pub struct Keep {
     /// The claim.
     pub key: ClaimKey,
-    /// How long it holds without renewal.
-    pub lease: Micros,
+    /// How long it holds without renewal; `None` under a liveness probe.
+    pub lease: Option<Micros>,
     /// How long its executor may take, counted from `asked_at`.
     pub timeout: Option<Micros>,
     /// When it was asked for.
@@ -68,8 +69,8 @@ pub struct LeaseKeeper {
 
 /// How long after its start, or after the last renewal, a claim is renewed.
 #[must_use]
-pub fn renewal_pause(lease: Micros) -> Micros {
-    (lease / 4).min(LONGEST_RENEWAL_PAUSE)
+pub fn renewal_pause(lease: Option<Micros>) -> Micros {
+    (lease.unwrap_or(DEFAULT_LEASE) / 4).min(LONGEST_RENEWAL_PAUSE)
 }
 
 impl LeaseKeeper {
@@ -88,7 +89,8 @@ impl LeaseKeeper {
     pub fn keep(&self, keep: Keep) -> Result<CancellationToken> {
         self.ensure_thread()?;
         let Keep { key, lease, timeout, asked_at } = keep;
-        let token = CancellationToken::new(Arc::clone(&self.shared.clock), asked_at.saturating_add(lease));
+        let deadline = asked_at.saturating_add(lease.unwrap_or(Micros::MAX));
+        let token = CancellationToken::new(Arc::clone(&self.shared.clock), deadline);
         let held = Held {
             lease,
             renew_at: asked_at.saturating_add(renewal_pause(lease)),
@@ -108,6 +110,14 @@ impl LeaseKeeper {
     /// Stop keeping a claim: it was settled, or shall lapse.
     pub fn let_go(&self, key: &ClaimKey) {
         self.shared.lock().held.remove(key);
+    }
+
+    /// The cancellation of a job was asked for: tell its executor now, if it runs here. Elsewhere the next renewal does.
+    pub fn cancel_requested(&self, key: &ClaimKey, reason: &str) {
+        let token = self.shared.lock().held.get(key).map(|held| held.token.clone());
+        if let Some(token) = token {
+            token.abort(AbortReason::CancelRequested(reason.to_owned()));
+        }
     }
 
     /// How many claims are kept.
@@ -190,7 +200,7 @@ impl Shared {
     /// Renew what is due, one call per length of lease.
     fn renew_due(&self) {
         let asked_at = self.clock.now().uptime;
-        let mut due: HashMap<Micros, Vec<ClaimKey>> = HashMap::new();
+        let mut due: HashMap<Option<Micros>, Vec<ClaimKey>> = HashMap::new();
         for (key, held) in &self.lock().held {
             if held.renew_at <= asked_at {
                 due.entry(held.lease).or_default().push(key.clone());
@@ -199,7 +209,7 @@ impl Shared {
         for (lease, mut keys) in due {
             keys.sort_unstable(); // by order number, so that two such writes cannot lock each other out
             let names = keys.iter().cloned().map(ClaimName::Number).collect();
-            let mut completion = self.store.renew(names, lease);
+            let mut completion = self.store.renew(names, lease.unwrap_or(DEFAULT_LEASE));
             let answer = loop {
                 // Wait in slices, so that a stuck store does not keep lapsed tokens from being aborted.
                 let slice = Duration::from_millis(50).min(self.clock.longest_sleep() * 10);
@@ -213,21 +223,23 @@ impl Shared {
             };
             match answer {
                 Ok(renewals) => {
-                    keys.iter().zip(renewals).for_each(|(key, renewal)| self.renewed(key, lease, asked_at, renewal))
+                    for (key, renewal) in keys.iter().zip(renewals) {
+                        self.renewed(key, lease, asked_at, renewal);
+                    }
                 }
                 Err(error) => self.failed(&keys, lease, &error),
             }
         }
     }
 
-    fn renewed(&self, key: &ClaimKey, lease: Micros, asked_at: Micros, renewal: Result<Renewal>) {
+    fn renewed(&self, key: &ClaimKey, lease: Option<Micros>, asked_at: Micros, renewal: Result<Renewal>) {
         let mut state = self.lock();
         // Let go of meanwhile: settled, most likely, and then `Stale` says nothing.
         let Some(held) = state.held.get_mut(key) else { return };
         let token = held.token.clone();
         let reason = match renewal {
             Ok(Renewal::Renewed { cancel_requested }) => {
-                token.set_deadline(asked_at.saturating_add(lease));
+                token.set_deadline(asked_at.saturating_add(lease.unwrap_or(Micros::MAX)));
                 held.renew_at = asked_at.saturating_add(renewal_pause(lease));
                 cancel_requested.map(AbortReason::CancelRequested)
             }
@@ -243,9 +255,10 @@ impl Shared {
     }
 
     /// The store did not take the renewal: try again soon, until the deadline.
-    fn failed(&self, keys: &[ClaimKey], lease: Micros, error: &Error) {
+    fn failed(&self, keys: &[ClaimKey], lease: Option<Micros>, error: &Error) {
         log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
-        let again = self.clock.now().uptime.saturating_add((lease / 16).min(crate::job::SECOND));
+        let again =
+            self.clock.now().uptime.saturating_add((lease.unwrap_or(DEFAULT_LEASE) / 16).min(crate::job::SECOND));
         let mut state = self.lock();
         for key in keys {
             if let Some(held) = state.held.get_mut(key) {

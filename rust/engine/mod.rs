@@ -1,26 +1,30 @@
 //! What lives in this process: the store, and the claims that are kept in it.
 //!
 //! - [`lease`]: the thread that renews claims
+//! - [`wake`]: the thread that tells the host of changes
 //! - [`cancellation`]: the token that tells an executor to stop
 
 pub mod cancellation;
 pub mod lease;
 #[cfg(test)]
 mod tests;
+pub mod wake;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cancellation::CancellationToken;
 use self::lease::{Keep, LeaseKeeper};
+use self::wake::{Wake, WakeCallback};
 use crate::error::Result;
 use crate::fork::Generation;
-use crate::job::{Claim, ClaimName, Report};
+use crate::job::{Claim, ClaimName, Micros, Report};
 use crate::store::Store;
 
 /// An open store, and the keeper of the claims that this process has made in it.
 pub struct Engine {
     store: Arc<dyn Store>,
     keeper: LeaseKeeper,
+    wake: Mutex<Option<Wake>>,
     opened_in: Generation,
 }
 
@@ -40,7 +44,7 @@ impl Engine {
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         let keeper = LeaseKeeper::new(Arc::clone(&store));
-        Self { store, keeper, opened_in: Generation::current() }
+        Self { store, keeper, wake: Mutex::default(), opened_in: Generation::current() }
     }
 
     /// Whether this is the process that opened it, and not a forked child of it.
@@ -69,10 +73,22 @@ impl Engine {
     /// # Errors
     /// As [`LeaseKeeper::keep`].
     pub fn keep_fresh(&self, claim: Keep) -> Result<Option<CancellationToken>> {
-        if self.store.clock().now().uptime.saturating_sub(claim.asked_at) > claim.lease / 2 {
+        let taken = self.store.clock().now().uptime.saturating_sub(claim.asked_at);
+        if claim.lease.is_some_and(|lease| taken > lease / 2) {
             return Ok(None);
         }
         self.keeper.keep(claim).map(Some)
+    }
+
+    /// Give claims of a probing runtime that is gone a lease. Where there are none, nothing is written.
+    ///
+    /// # Errors
+    /// Whatever the store fails with.
+    pub fn adopt(&self, lease: Micros) -> Result<()> {
+        match self.store.probe(None).wait()? {
+            None => Ok(()),
+            Some(_) => self.store.adopt(lease).wait(),
+        }
     }
 
     /// Hand claims back that nobody will work on. Does not wait.
@@ -83,8 +99,22 @@ impl Engine {
         }
     }
 
-    /// Stop renewing, then close the store.
+    /// Tell the host of changes, in place of an earlier callback; `None` for no more.
+    ///
+    /// # Errors
+    /// As [`Wake::start`].
+    pub fn set_wake(&self, callback: Option<WakeCallback>) -> Result<()> {
+        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        *wake = None;
+        if let Some(callback) = callback {
+            *wake = Some(Wake::start(Arc::clone(&self.store), callback)?);
+        }
+        Ok(())
+    }
+
+    /// Stop renewing and waking, then close the store.
     pub fn close(&self) {
+        self.wake.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.keeper.stop();
         self.store.close();
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::engine::cancellation::AbortReason;
-use crate::job::{Budgets, Claim, ClaimName, ClaimRequest, Due, Micros, NewJob, Report, SECOND, State};
+use crate::job::{Budgets, Claim, ClaimName, ClaimRequest, Due, NewJob, Report, SECOND, State};
 use crate::options::SqliteOptions;
 use crate::store::sqlite::SqliteStore;
 
@@ -42,13 +42,18 @@ fn fixture() -> Fixture {
 }
 
 fn claim(engine: &Engine, lease_token: &str) -> Vec<Claim> {
-    let request =
-        ClaimRequest { lease_token: lease_token.into(), worker: "w".into(), queues: None, limit: 1, lease: LEASE };
+    let request = ClaimRequest {
+        lease_token: lease_token.into(),
+        worker: "w".into(),
+        queues: None,
+        limit: 1,
+        lease: Some(LEASE),
+    };
     engine.store().claim(request).wait().unwrap().claims
 }
 
 fn keep(claim: &Claim, clock: &FakeClock, timeout: Option<Micros>) -> Keep {
-    Keep { key: claim.key.clone(), lease: LEASE, timeout, asked_at: clock.now().uptime }
+    Keep { key: claim.key.clone(), lease: Some(LEASE), timeout, asked_at: clock.now().uptime }
 }
 
 fn lease_until(engine: &Engine) -> Option<Micros> {

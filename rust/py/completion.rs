@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
+use super::deliver::deliver;
 use super::error::raise;
 use super::misuse;
 use crate::completion::Completion as EngineCompletion;
@@ -21,6 +22,8 @@ trait Pending: Send {
     fn wait_until(&mut self, py: Python<'_>, deadline: Instant) -> Option<PyResult<Py<PyAny>>>;
     /// Nobody will take the result.
     fn abandon(self: Box<Self>);
+    /// Have a Python function called with the result and the error, one of them `None`.
+    fn then(self: Box<Self>, callback: Py<PyAny>);
 }
 
 /// What is done with a result that nobody takes; it must not block.
@@ -44,6 +47,22 @@ impl<T: Send + 'static> Pending for Typed<T> {
         if let Some(abandon) = self.abandon {
             self.completion.on_done(abandon);
         }
+    }
+
+    fn then(self: Box<Self>, callback: Py<PyAny>) {
+        let Self { completion, convert, .. } = *self;
+        let Some(convert) = convert else { return };
+        completion.on_done(move |answer| {
+            deliver(move |py| {
+                let called = match convert(py, answer) {
+                    Ok(value) => callback.call1(py, (value, py.None())),
+                    Err(error) => callback.call1(py, (py.None(), error.into_value(py))),
+                };
+                if let Err(error) = called {
+                    error.write_unraisable(py, Some(callback.bind(py)));
+                }
+            });
+        });
     }
 }
 
@@ -92,6 +111,13 @@ impl Completion {
 
 #[pymethods]
 impl Completion {
+    /// Have `callback(value, error)` called, from a thread of bandog's: it must hand the result on and return.
+    fn then(&self, callback: Py<PyAny>) -> PyResult<()> {
+        let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        pending.ok_or_else(|| misuse("this completion was waited for already"))?.then(callback);
+        Ok(())
+    }
+
     /// Wait for the result. A signal handler that raises ends the wait, not the operation.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();

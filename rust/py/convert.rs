@@ -8,7 +8,7 @@ use pyo3::{Py, intern};
 use super::error::{Converted, Failure};
 use super::json::{self, Fault};
 use crate::error::Error;
-use crate::job::{Backoff, Budgets, ClaimName, Due, Micros, NewJob, Report};
+use crate::job::{Backoff, Budgets, ClaimName, Cursor, Due, Micros, NewJob, OutcomeKind, Report, StateFilter};
 
 pub(super) fn invalid<T>(field: &'static str, problem: impl Into<String>) -> Converted<T> {
     Err(Failure::Refused(Error::Invalid { field, problem: problem.into() }))
@@ -228,7 +228,7 @@ pub(super) fn new_job<'py>(job: &Bound<'py, PyAny>, payload_limit: usize) -> Res
 }
 
 /// A count that every store can hold (D1 and PostgreSQL integers are signed).
-fn count(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<Option<u32>> {
+pub(super) fn count(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<Option<u32>> {
     let count: Option<u32> = optional_integer(value, field, "from 0 to 2147483647")?;
     match count {
         Some(count) if i32::try_from(count).is_err() => invalid(field, "must be from 0 to 2147483647"),
@@ -253,6 +253,65 @@ pub(super) fn backoff(value: &Bound<'_, PyAny>) -> Converted<Option<Backoff>> {
     };
     crate::admission::backoff(&backoff)?;
     Ok(Some(backoff))
+}
+
+/// How many rows a call may touch.
+pub(super) fn limit(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<u32> {
+    let limit = integer(value, field, "from 1 to 4294967295")?;
+    crate::admission::limit(field, limit)?;
+    Ok(limit)
+}
+
+/// The text of a reason, in characters that every store can keep.
+pub(super) fn reason(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<String> {
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(json::storable_text(text)),
+        Err(_) => invalid(field, format!("must be a str, not {}", type_name(value))),
+    }
+}
+
+/// The word of an outcome.
+pub(super) fn outcome_kind(value: &Bound<'_, PyAny>, field: &'static str) -> Converted<OutcomeKind> {
+    let word = text(value, field)?;
+    OutcomeKind::parse(&word).map_or_else(
+        || {
+            let known: Vec<_> = OutcomeKind::ALL.iter().map(|kind| kind.as_str()).collect();
+            invalid(field, format!("{word:?} is no outcome; there are {}", known.join(", ")))
+        },
+        Ok,
+    )
+}
+
+/// The words of a state and an outcome to list.
+pub(super) fn state_filter(
+    state: Option<&Bound<'_, PyAny>>,
+    outcome: Option<&Bound<'_, PyAny>>,
+) -> Converted<Option<StateFilter>> {
+    let outcome = outcome.map(|outcome| outcome_kind(outcome, "outcome")).transpose()?;
+    let state = state.map(|state| text(state, "state")).transpose()?;
+    match (state.as_deref(), outcome) {
+        (None, None) => Ok(None),
+        (None | Some("settled"), outcome) => Ok(Some(StateFilter::Settled(outcome))),
+        (Some("queued" | "running"), Some(_)) => invalid("outcome", "only settled jobs have one"),
+        (Some("queued"), None) => Ok(Some(StateFilter::Queued)),
+        (Some("running"), None) => Ok(Some(StateFilter::Running)),
+        (Some(other), _) => invalid("state", format!("{other:?} is no state; there are queued, running, settled")),
+    }
+}
+
+/// A place in a list, as callers keep it. `list` names the kind of list, whose places mean nothing to another.
+pub(super) fn cursor_text(list: char, cursor: Cursor) -> String {
+    format!("{list}{}.{}", cursor.at, cursor.number)
+}
+
+/// A place in a list, as it came back.
+pub(super) fn cursor(list: char, value: &Bound<'_, PyAny>) -> Converted<Cursor> {
+    let text = text(value, "after")?;
+    let parsed = text.strip_prefix(list).and_then(|place| {
+        let (at, number) = place.split_once('.')?;
+        Some(Cursor { at: at.parse().ok()?, number: number.parse().ok()? })
+    });
+    parsed.map_or_else(|| invalid("after", "must be the `next` of an earlier page of the same list, unchanged"), Ok)
 }
 
 /// A claim: a `ClaimedJob`, or `(job_id, lease_token)`.

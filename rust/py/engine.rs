@@ -14,14 +14,20 @@ use super::completion::Completion;
 use super::convert;
 use super::error::{Failure, raise};
 use super::rows::{Admission, ClaimedJob, JobRecord};
+use super::runtime_lock::RuntimeLock;
 use super::token::CancellationToken;
 use crate::admission;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::Engine as CoreEngine;
 use crate::engine::lease::Keep;
+use crate::engine::wake::WakeCallback;
 use crate::error::Error;
-use crate::job::{ClaimName, ClaimRequest, Claimed, Renewal, Settlement};
+use crate::job::{
+    Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, JobsRequest, Page, PurgeRequest, Renewal, Requeue,
+    Settlement,
+};
 use crate::options::{NetworkFiles, SqliteOptions, Synchronous};
+use crate::store::Runtime;
 use crate::store::sqlite::SqliteStore;
 
 /// An open store.
@@ -95,13 +101,11 @@ impl Engine {
             new.push(job.map_err(|(failure, job_id)| failure.raise(py, job_id.as_deref()))?);
         }
         Ok(Completion::value(engine.store().ingest(new), |py, answers| {
-            let admissions =
-                answers.into_iter().map(|answer| Admission::new(py, answer)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, admissions)?.into_py_any(py)
+            PyList::new(py, answers.into_iter().map(Admission::new).collect::<Vec<_>>())?.into_py_any(py)
         }))
     }
 
-    /// Claim jobs: `(claims, tokens, recovered, interrupted)`. With `keep`, each claim is renewed until it is let go, and
+    /// Claim jobs: `(claims, tokens, recovered, interrupted)`. Without `lease` a liveness probe stands for it. With `keep`, each claim is renewed until it is let go, and
     /// `tokens` has its cancellation token, or `None` for a claim that came too late to start and is to be released.
     #[pyo3(signature = (*, worker, queues, limit, lease, keep))]
     fn claim(
@@ -110,7 +114,7 @@ impl Engine {
         worker: &Bound<'_, PyAny>,
         queues: Option<Vec<Bound<'_, PyAny>>>,
         limit: &Bound<'_, PyAny>,
-        lease: &Bound<'_, PyAny>,
+        lease: Option<&Bound<'_, PyAny>>,
         keep: bool,
     ) -> PyResult<Completion> {
         let engine = Arc::clone(self.engine(py)?);
@@ -119,11 +123,11 @@ impl Engine {
                 .as_ref()
                 .map(|queues| queues.iter().map(|queue| convert::text(queue, "queues")).collect::<Result<Vec<_>, _>>());
             let request = ClaimRequest {
-                lease_token: uuid::Uuid::new_v4().simple().to_string(),
+                lease_token: uuid::Uuid::new_v4().simple().to_string().into(),
                 worker: convert::text(worker, "worker")?,
                 queues: queues.transpose()?,
                 limit: convert::integer(limit, "limit", "from 1 to 4294967295")?,
-                lease: convert::duration(lease, "lease")?,
+                lease: lease.map(|lease| convert::duration(lease, "lease")).transpose()?,
             };
             admission::claim(&request)?;
             Ok(request)
@@ -224,11 +228,199 @@ impl Engine {
 
     /// Recover lost claims: `(recovered, interrupted)`.
     fn recover(&self, py: Python<'_>, limit: &Bound<'_, PyAny>) -> PyResult<Completion> {
-        let limit = convert::integer(limit, "limit", "from 1 to 4294967295").map_err(refused(py))?;
-        admission::limit(limit).map_err(|error| raise(py, error, None))?;
+        let limit = convert::limit(limit, "limit").map_err(refused(py))?;
         Ok(Completion::value(self.engine(py)?.store().recover(limit), |py, recovery| {
             (PyTuple::new(py, recovery.recovered)?, PyTuple::new(py, recovery.interrupted)?).into_py_any(py)
         }))
+    }
+
+    /// Cancel jobs, given as pairs of id and reason: per job a word, and the outcome of one that was settled before.
+    fn cancel(&self, py: Python<'_>, jobs: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>) -> PyResult<Completion> {
+        let engine = Arc::clone(self.engine(py)?);
+        let named = jobs
+            .iter()
+            .map(|(job_id, reason)| Ok((convert::text(job_id, "job_id")?, convert::reason(reason, "reason")?)))
+            .collect::<Result<Vec<_>, Failure>>()
+            .map_err(refused(py))?;
+        let completion = engine.store().cancel(named);
+        Ok(Completion::value(completion, move |py, answers| {
+            let mut words = Vec::with_capacity(answers.len());
+            for answer in answers {
+                words.push(match answer {
+                    Ok(Cancellation::Cancelled) => ("cancelled", None),
+                    Ok(Cancellation::Requested { key, reason }) => {
+                        engine.keeper().cancel_requested(&key, &reason);
+                        ("requested", None)
+                    }
+                    Ok(Cancellation::Settled(kind)) => ("settled", Some(kind.as_str())),
+                    Err(_) => ("not_found", None),
+                });
+            }
+            PyList::new(py, words)?.into_py_any(py)
+        }))
+    }
+
+    /// Fail queued jobs of a lane: how many were, and how many are left.
+    fn fail_lane(
+        &self,
+        py: Python<'_>,
+        queue: &Bound<'_, PyAny>,
+        lane: &Bound<'_, PyAny>,
+        reason: &Bound<'_, PyAny>,
+        limit: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let (queue, lane) = lane_names(queue, lane).map_err(refused(py))?;
+        let reason = convert::reason(reason, "reason").map_err(refused(py))?;
+        let limit = convert::limit(limit, "limit").map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().fail_lane(queue, lane, reason, limit), |py, answer| {
+            (answer.failed, answer.left).into_py_any(py)
+        }))
+    }
+
+    /// Bound a lane; `None` for no bound.
+    fn set_lane_limit(
+        &self,
+        py: Python<'_>,
+        queue: &Bound<'_, PyAny>,
+        lane: &Bound<'_, PyAny>,
+        most: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let (queue, lane) = lane_names(queue, lane).map_err(refused(py))?;
+        let most = convert::count(most, "limit").map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().set_lane_limit(queue, lane, most), |py, ()| Ok(py.None())))
+    }
+
+    /// Forget settled jobs: how many.
+    fn purge(
+        &self,
+        py: Python<'_>,
+        older_than: &Bound<'_, PyAny>,
+        outcomes: Vec<Bound<'_, PyAny>>,
+        limit: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let request = || {
+            let older_than = convert::duration(older_than, "older_than")?;
+            admission::duration("older_than", older_than)?;
+            let outcomes: Vec<_> =
+                outcomes.iter().map(|kind| convert::outcome_kind(kind, "outcomes")).collect::<Result<_, _>>()?;
+            admission::outcomes(&outcomes)?;
+            Ok(PurgeRequest { older_than, outcomes, limit: convert::limit(limit, "limit")? })
+        };
+        let request = request().map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().purge(request), |py, purged| purged.into_py_any(py)))
+    }
+
+    /// Requeue settled jobs: per job a word, and the outcome of one that is not to be requeued.
+    fn requeue(
+        &self,
+        py: Python<'_>,
+        job_ids: Vec<Bound<'_, PyAny>>,
+        force: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let ids = job_ids.iter().map(|id| convert::text(id, "job_id")).collect::<Result<Vec<_>, _>>();
+        let ids = ids.map_err(refused(py))?;
+        let force = convert::flag(force, "force").map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().requeue(ids, force), |py, answers| {
+            let words = answers.into_iter().map(|answer| match answer {
+                Ok(Requeue::Requeued) => ("requeued", None),
+                Ok(Requeue::Refused(kind)) => ("refused", Some(kind.as_str())),
+                Ok(Requeue::NotSettled) => ("not_settled", None),
+                Err(_) => ("not_found", None),
+            });
+            PyList::new(py, words.collect::<Vec<_>>())?.into_py_any(py)
+        }))
+    }
+
+    /// Dead letters: `(records, cursor)`.
+    fn dead_letters(
+        &self,
+        py: Python<'_>,
+        queue: Option<&Bound<'_, PyAny>>,
+        after: Option<&Bound<'_, PyAny>>,
+        limit: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let queue = queue.map(|queue| convert::text(queue, "queue")).transpose().map_err(refused(py))?;
+        let after = after.map(|after| convert::cursor(DEAD_LETTERS, after)).transpose().map_err(refused(py))?;
+        let limit = convert::limit(limit, "limit").map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().dead_letters(queue, after, limit), |py, answer| {
+            page(py, DEAD_LETTERS, answer)
+        }))
+    }
+
+    /// Jobs: `(records, cursor)`.
+    #[pyo3(signature = (*, state, outcome, queue, lane, after, limit))]
+    #[allow(clippy::too_many_arguments, reason = "filters, all of them named")]
+    fn jobs(
+        &self,
+        py: Python<'_>,
+        state: Option<&Bound<'_, PyAny>>,
+        outcome: Option<&Bound<'_, PyAny>>,
+        queue: Option<&Bound<'_, PyAny>>,
+        lane: Option<&Bound<'_, PyAny>>,
+        after: Option<&Bound<'_, PyAny>>,
+        limit: &Bound<'_, PyAny>,
+    ) -> PyResult<Completion> {
+        let request = || {
+            Ok(JobsRequest {
+                state: convert::state_filter(state, outcome)?,
+                queue: queue.map(|queue| convert::text(queue, "queue")).transpose()?,
+                lane: lane.map(|lane| convert::text(lane, "lane")).transpose()?,
+                after: after.map(|after| convert::cursor(JOBS, after)).transpose()?,
+                limit: convert::limit(limit, "limit")?,
+            })
+        };
+        let request = request().map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().jobs(request), |py, answer| page(py, JOBS, answer)))
+    }
+
+    /// Counts up to `bound`: `(queues, outcomes)`, both lists of tuples.
+    fn stats(&self, py: Python<'_>, bound: &Bound<'_, PyAny>) -> PyResult<Completion> {
+        let bound = convert::limit(bound, "bound").map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().stats(bound), |py, stats| {
+            let mut queues = Vec::with_capacity(stats.queues.len());
+            for (queue, counts) in stats.queues {
+                let oldest_due = counts.oldest_due.map(|at| convert::datetime(py, at)).transpose()?;
+                queues.push((queue, counts.queued, counts.due, counts.running, oldest_due));
+            }
+            let outcomes: Vec<_> = stats.outcomes.into_iter().map(|(kind, count)| (kind.as_str(), count)).collect();
+            (PyList::new(py, queues)?, PyList::new(py, outcomes)?).into_py_any(py)
+        }))
+    }
+
+    /// The oldest claim that a liveness probe stands for, after a cursor: `(record, cursor, number, token)` or `None`.
+    fn probe(&self, py: Python<'_>, after: Option<&Bound<'_, PyAny>>) -> PyResult<Completion> {
+        let after = after.map(|after| convert::cursor(PROBED, after)).transpose().map_err(refused(py))?;
+        Ok(Completion::value(self.engine(py)?.store().probe(after), |py, probed| match probed {
+            None => Ok(py.None()),
+            Some(probed) => {
+                let record = Py::new(py, JobRecord::new(probed.job))?;
+                let cursor = convert::cursor_text(PROBED, probed.cursor);
+                (record, cursor, probed.key.number, &*probed.key.lease_token).into_py_any(py)
+            }
+        }))
+    }
+
+    /// Recover a claim that a liveness probe found dead: `(recovered, interrupted)`.
+    fn recover_claim(&self, py: Python<'_>, number: i64, lease_token: String) -> PyResult<Completion> {
+        let claim = ClaimKey { number, lease_token: lease_token.into() };
+        Ok(Completion::value(self.engine(py)?.store().recover_claim(claim), |py, recovery| {
+            (PyTuple::new(py, recovery.recovered)?, PyTuple::new(py, recovery.interrupted)?).into_py_any(py)
+        }))
+    }
+
+    /// Take part in running the jobs: with leases, where claims that nobody probes any more get one, or as the one runtime
+    /// that probes.
+    fn lock_runtime(&self, py: Python<'_>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<RuntimeLock> {
+        let engine = self.engine(py)?;
+        let Some(lease) = lease else {
+            let lock = engine.store().lock_runtime(Runtime::Probe).map_err(|error| raise(py, error, None))?;
+            return Ok(RuntimeLock::new(lock));
+        };
+        let lease = convert::duration(lease, "lease").map_err(refused(py))?;
+        admission::lease(lease).map_err(|error| raise(py, error, None))?;
+        let lock = engine.store().lock_runtime(Runtime::Lease).map_err(|error| raise(py, error, None))?;
+        py.detach(|| engine.adopt(lease)).map_err(|error| raise(py, error, None))?;
+        Ok(RuntimeLock::new(lock))
     }
 
     /// Read jobs: a list of `JobRecord` or `None`.
@@ -250,12 +442,48 @@ impl Engine {
         }))
     }
 
+    /// Have `callback(next)` called after changes, with when the next work is due; `None` for no more.
+    fn set_wake(&self, py: Python<'_>, callback: Option<Py<PyAny>>) -> PyResult<()> {
+        let wake = callback.map(|callback| -> WakeCallback {
+            Box::new(move |next| {
+                // `None`: the interpreter shuts down.
+                let _ = Python::try_attach(|py| {
+                    let called = next
+                        .map(|next| convert::datetime(py, next))
+                        .transpose()
+                        .and_then(|next| callback.call1(py, (next,)).map(|_| ()));
+                    if let Err(error) = called {
+                        error.write_unraisable(py, Some(callback.bind(py)));
+                    }
+                });
+            })
+        });
+        self.engine(py)?.set_wake(wake).map_err(|error| raise(py, error, None))
+    }
+
     /// Stop renewing, finish what was asked for, and close. In a forked child it does nothing.
     fn close(&self, py: Python<'_>) {
         if self.engine.check_process().is_ok() {
             py.detach(|| self.engine.close());
         }
     }
+}
+
+fn lane_names(queue: &Bound<'_, PyAny>, lane: &Bound<'_, PyAny>) -> Result<(String, String), Failure> {
+    let (queue, lane) = (convert::text(queue, "queue")?, convert::text(lane, "lane")?);
+    admission::name("queue", &queue)?;
+    admission::name("lane", &lane)?;
+    Ok((queue, lane))
+}
+
+/// The lists, by the letter that their cursors begin with.
+const JOBS: char = 'j';
+const DEAD_LETTERS: char = 'd';
+const PROBED: char = 'p';
+
+fn page(py: Python<'_>, list: char, page: Page) -> PyResult<Py<PyAny>> {
+    let records = PyList::new(py, page.jobs.into_iter().map(JobRecord::new))?;
+    (records, page.next.map(|next| convert::cursor_text(list, next))).into_py_any(py)
 }
 
 fn names(claims: &Bound<'_, PyList>) -> PyResult<Vec<ClaimName>> {

@@ -96,6 +96,10 @@ fn build(py: Python<'_>, error: &Error, job_id: Option<&str>) -> PyResult<PyErr>
             fields.set_item("target", target)?;
             "SchemaMismatch"
         }
+        Error::RuntimeConflict { target, .. } => {
+            fields.set_item("target", target)?;
+            "RuntimeConflict"
+        }
         Error::Closed => "QueueClosed",
         Error::Forked { opened_by } => {
             fields.set_item("opened_by", *opened_by)?;

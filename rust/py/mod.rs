@@ -3,7 +3,9 @@
 //! - `engine`: the handle of an open store, one method per operation
 //! - `completion`: one result, waited for
 //! - `rows`: what the store answers (`ClaimedJob`, `Admission`, `JobRecord`), converted when it is looked at
-//! - `token`: the cancellation token, and the thread that calls its callbacks
+//! - `token`: the cancellation token
+//! - `deliver`: the thread that calls into the interpreter for those who must not wait for it
+//! - `runtime_lock`: who runs the jobs
 //! - `convert`, `json`: Python values to the engine's and back
 //! - `error`: the engine's errors to the classes of `bandog/errors.py`
 //! - `logging`: log records, handed over so that no thread of ours waits for the interpreter
@@ -12,11 +14,13 @@
 mod clock;
 mod completion;
 mod convert;
+mod deliver;
 mod engine;
 mod error;
 mod json;
 mod logging;
 mod rows;
+mod runtime_lock;
 mod token;
 
 use pyo3::prelude::*;
@@ -52,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Admission>()?;
     module.add_class::<rows::ClaimedJob>()?;
     module.add_class::<rows::JobRecord>()?;
+    module.add_class::<runtime_lock::RuntimeLock>()?;
     module.add_class::<token::CancellationToken>()?;
     module.add_class::<clock::FakeClock>()?;
     module.add_function(wrap_pyfunction!(canonical_json, module)?)?;

@@ -328,18 +328,23 @@ impl JobRecord {
 pub(super) struct Admission {
     kind: &'static str,
     difference: Option<String>,
-    job: Py<JobRecord>,
+    limit: Option<u32>,
+    job_id: String,
+    record: Option<EngineRecord>,
+    job: PyOnceLock<Py<JobRecord>>,
 }
 
 impl Admission {
-    pub(super) fn new(py: Python<'_>, ingested: Ingested) -> PyResult<Self> {
+    pub(super) fn new(ingested: Ingested) -> Self {
         use crate::job::Admission as Kind;
-        let (kind, difference) = match ingested.admission {
-            Kind::Admitted => ("admitted", None),
-            Kind::Duplicate => ("duplicate", None),
-            Kind::Conflict { difference } => ("conflict", Some(difference)),
+        let (kind, difference, limit) = match ingested.admission {
+            Kind::Admitted => ("admitted", None, None),
+            Kind::Duplicate => ("duplicate", None, None),
+            Kind::Conflict { difference } => ("conflict", Some(difference), None),
+            Kind::Refused { limit } => ("refused", None, Some(limit)),
         };
-        Ok(Self { kind, difference, job: Py::new(py, JobRecord::new(ingested.record))? })
+        let Ingested { job_id, record, .. } = ingested;
+        Self { kind, difference, limit, job_id, record, job: PyOnceLock::new() }
     }
 }
 
@@ -351,13 +356,21 @@ impl Admission {
     }
 
     #[getter]
-    fn job(&self, py: Python<'_>) -> Py<JobRecord> {
-        self.job.clone_ref(py)
+    fn job(&self, py: Python<'_>) -> PyResult<Option<Py<JobRecord>>> {
+        let Some(record) = &self.record else { return Ok(None) };
+        let job = self.job.get_or_try_init(py, || Py::new(py, JobRecord::new(record.clone())))?;
+        Ok(Some(job.clone_ref(py)))
     }
 
     #[getter]
     fn job_id(&self) -> &str {
-        &self.job.get().0.job_id
+        &self.job_id
+    }
+
+    /// How many jobs the lane may hold, where it was full.
+    #[getter]
+    fn limit(&self) -> Option<u32> {
+        self.limit
     }
 
     #[getter]
@@ -366,6 +379,6 @@ impl Admission {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Admission {} {:?}>", self.kind, self.job.get().0.job_id)
+        format!("<Admission {} {:?}>", self.kind, self.job_id)
     }
 }

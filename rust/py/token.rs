@@ -1,15 +1,11 @@
-//! The cancellation token as Python sees it, and the thread that calls its callbacks.
-//!
-//! A token is aborted by the thread that keeps the leases, which must never wait for the interpreter lock: it hands the
-//! callbacks to a thread of their own.
+//! The cancellation token as Python sees it.
 
-use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use super::{convert, misuse};
+use super::convert;
+use super::deliver::deliver;
 use crate::engine::cancellation::{AbortReason, CancellationToken as EngineToken};
 use crate::fork::Generation;
 
@@ -87,10 +83,13 @@ impl CancellationToken {
     }
 
     fn add_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
-        let callbacks = callback_thread()?;
         self.token(py)?.on_abort(move |reason| {
-            // The receiver lives as long as the process.
-            let _ = callbacks.send((callback, reason.as_str()));
+            let reason = reason.as_str();
+            deliver(move |py| {
+                if let Err(error) = callback.call1(py, (reason,)) {
+                    error.write_unraisable(py, Some(callback.bind(py)));
+                }
+            });
         });
         Ok(())
     }
@@ -101,29 +100,4 @@ impl CancellationToken {
             Some(reason) => format!("<CancellationToken aborted: {}>", reason.as_str()),
         })
     }
-}
-
-type Call = (Py<PyAny>, &'static str);
-
-/// The thread that calls callbacks, started with the first one.
-fn callback_thread() -> PyResult<Sender<Call>> {
-    static CALLS: OnceLock<Option<Sender<Call>>> = OnceLock::new();
-    let sender = CALLS.get_or_init(|| {
-        let (sender, receiver) = channel::<Call>();
-        let body = move || {
-            for (callback, reason) in receiver {
-                // Not at all rather than into an interpreter that is shutting down.
-                let called = Python::try_attach(|py| {
-                    if let Err(error) = callback.call1(py, (reason,)) {
-                        error.write_unraisable(py, Some(callback.bind(py)));
-                    }
-                });
-                if called.is_none() {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new().name("bandog-callbacks".into()).spawn(body).ok().map(|_| sender)
-    });
-    sender.clone().ok_or_else(|| misuse("the thread for callbacks could not be started"))
 }

@@ -9,7 +9,8 @@ pub mod sqlite;
 use crate::completion::Completion;
 use crate::error::Result;
 use crate::job::{
-    Admission, ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement,
+    Admission, Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, Cursor, FailedLane, JobRecord, JobsRequest,
+    Micros, NewJob, Page, Probed, PurgeRequest, Recovered, Renewal, Report, Requeue, Settlement, Stats,
 };
 
 /// A database that holds jobs.
@@ -29,6 +30,39 @@ pub trait Store: Send + Sync {
     /// Put up to `limit` lost claims back, or settle them `interrupted` where no budget is left.
     fn recover(&self, limit: u32) -> Completion<Recovered>;
 
+    /// Cancel a queued job, or ask a running one to stop; one answer per job id and reason.
+    fn cancel(&self, jobs: Vec<(String, String)>) -> Completion<Vec<Result<Cancellation>>>;
+
+    /// Settle up to `limit` queued jobs of one lane as `failed`.
+    fn fail_lane(&self, queue: String, lane: String, reason: String, limit: u32) -> Completion<FailedLane>;
+
+    /// Bound how many jobs of a lane may be queued; `None` for no bound.
+    fn set_lane_limit(&self, queue: String, lane: String, most: Option<u32>) -> Completion<()>;
+
+    /// Forget settled jobs; how many.
+    fn purge(&self, request: PurgeRequest) -> Completion<u32>;
+
+    /// Give settled jobs a new life; `force` also those whose outcome is unknown, and cancelled ones.
+    fn requeue(&self, job_ids: Vec<String>, force: bool) -> Completion<Vec<Result<Requeue>>>;
+
+    /// Jobs that failed or were interrupted, in the order in which they were settled.
+    fn dead_letters(&self, queue: Option<String>, after: Option<Cursor>, limit: u32) -> Completion<Page>;
+
+    /// Jobs in order of admission.
+    fn jobs(&self, request: JobsRequest) -> Completion<Page>;
+
+    /// What there is to do and what was done, counted up to `bound`.
+    fn stats(&self, bound: u32) -> Completion<Stats>;
+
+    /// The oldest claim that a liveness probe stands for, after a place in that order.
+    fn probe(&self, after: Option<Cursor>) -> Completion<Option<Probed>>;
+
+    /// Recover one claim that a liveness probe found dead, if it still runs.
+    fn recover_claim(&self, claim: ClaimKey) -> Completion<Recovered>;
+
+    /// Give claims that a liveness probe stood for a lease, now that nobody probes them.
+    fn adopt(&self, lease: Micros) -> Completion<()>;
+
     /// What is known of jobs, by id; `None` for an unknown one.
     fn read(&self, job_ids: Vec<String>) -> Completion<Vec<Option<JobRecord>>>;
 
@@ -38,6 +72,15 @@ pub trait Store: Send + Sync {
     /// When the next queued job is due or the next claim expires, as wall time; `None` with nothing pending.
     fn next_wake(&self) -> Completion<Option<Micros>>;
 
+    /// Take part in running the jobs, until the answer is dropped; refused beside a runtime that it does not go with.
+    ///
+    /// # Errors
+    /// `RuntimeConflict` with who is there.
+    fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock>;
+
+    /// Have `report` called after each durable change that this store makes, in place of an earlier one; it must not block.
+    fn on_change(&self, report: Box<dyn Fn() + Send + Sync>);
+
     /// Finish what was asked for, then let go of the database. Later calls fail with `Closed`.
     fn close(&self);
 
@@ -45,11 +88,25 @@ pub trait Store: Send + Sync {
     fn clock(&self) -> std::sync::Arc<dyn crate::clock::Clock>;
 }
 
+/// How a runtime knows that a claim is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// By its lease.
+    Lease,
+    /// By a liveness probe of its host.
+    Probe,
+}
+
+/// Held by a runtime while it runs.
+pub type RuntimeLock = Box<dyn Send + Sync>;
+
 /// The answer to one ingested job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ingested {
     /// What became of it.
     pub admission: Admission,
-    /// The stored job as it is now: under `Conflict` the one that holds the id.
-    pub record: JobRecord,
+    /// The stored job as it is now: under `Conflict` the one that holds the id, under `Refused` none.
+    pub record: Option<JobRecord>,
+    /// The job's id.
+    pub job_id: String,
 }

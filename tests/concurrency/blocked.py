@@ -6,6 +6,7 @@ queue then does, and what has become of the job that an interrupted claim may ha
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import sys
 import threading
@@ -13,19 +14,20 @@ import time
 from contextlib import closing
 
 import bandog
-
-WAITING = {"ingest_many", "claim", "settle_many", "_tick"}
+from bandog._operations import Call
 
 
 def tell_when_blocked(main: int) -> None:
     """Once the main thread is inside the call: a signal that comes earlier would show nothing."""
-    while (frame := sys._current_frames().get(main)) is None or frame.f_code.co_name not in WAITING:
+    while (frame := sys._current_frames().get(main)) is None or frame.f_code is not Call.wait.__code__:
         time.sleep(0.001)
     print("blocking", flush=True)
 
 
 def main() -> None:
     path, call = sys.argv[1:]
+    # A shell starts what runs in the background with this signal ignored, and that is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with bandog.connect(path, busy_timeout=120) as queue:
         queue.enqueue(job_id="held")
         (held,) = queue.claim(lease=60)

@@ -4,9 +4,9 @@ import threading
 from contextlib import suppress
 
 import pytest
-from steps import Background, claim_one, wait_until
+from steps import Background, claim_one, wait_until, watchdog
 
-from bandog import BandogError, Completed, Job, QueueClosed, Watchdog
+from bandog import BandogError, Completed, Job, QueueClosed
 
 CALLS = {
     "ingest": lambda queue, _claim: queue.ingest(Job(job_id="new")),
@@ -25,7 +25,7 @@ CALLS = {
     "read": lambda queue, _claim: queue.read("a"),
     "has_pending_work": lambda queue, _claim: queue.has_pending_work(),
     "next_wake": lambda queue, _claim: queue.next_wake(),
-    "tick": lambda queue, _claim: Watchdog(queue, lambda _job, _token: None).tick(),
+    "tick": lambda queue, _claim: watchdog(queue, lambda _job, _token: None).tick(),
 }
 
 
@@ -110,7 +110,7 @@ def test_closing_stops_the_renewals(store):
     queue = store.connect()
     queue.enqueue(job_id="a")
     with pytest.raises(QueueClosed):
-        Watchdog(queue, lambda _job, _token: queue.close(), lease=60).tick()
+        watchdog(queue, lambda _job, _token: queue.close(), lease=60).tick()
     # The claim lapses, and the job is recovered.
     store.advance(61)
     assert claim_one(store.connect(), "a").attempt == 2

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from steps import executor_of, tick
+from steps import executor_of, tick, watchdog
 
 from bandog import (
     BandogError,
@@ -14,7 +14,6 @@ from bandog import (
     OutcomeUnknown,
     Snooze,
     Tick,
-    Watchdog,
 )
 
 
@@ -55,7 +54,7 @@ RAISED = [
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_whatever_is_raised_is_one_recorded_failure(store, queue, error):
     queue.ingest_many([Job(job_id="a"), Job(job_id="next")])
-    dog = Watchdog(queue, executor_of(error))
+    dog = watchdog(queue, executor_of(error))
     done = dog.tick()
     assert (done.kind, done.job_id, done.outcome.kind) == ("settled", "a", "failed")
     outcome = queue.read("a").outcome
@@ -75,7 +74,7 @@ def test_a_keyboard_interrupt_is_recorded_and_then_raised(store, queue):
     def execute(job, token):
         return executor_of(next(answers))(job, token)
 
-    dog = Watchdog(queue, execute)
+    dog = watchdog(queue, execute)
     with pytest.raises(KeyboardInterrupt, match="ctrl-c"):
         dog.tick()
     record = queue.read("a")
@@ -93,7 +92,7 @@ def test_a_failure_says_what_was_raised_and_where(queue):
     def execute(_job, _token):
         raise ValueError("the reason")
 
-    Watchdog(queue, execute).tick()
+    watchdog(queue, execute).tick()
     reason = queue.read("a").outcome.reason
     assert "ValueError: the reason" in reason
     assert __file__ in reason
@@ -102,7 +101,7 @@ def test_a_failure_says_what_was_raised_and_where(queue):
 
 def test_an_exception_is_retried_within_the_budget(store, queue):
     queue.enqueue(job_id="a", max_attempts=2)
-    dog = Watchdog(queue, executor_of(ValueError("why")))
+    dog = watchdog(queue, executor_of(ValueError("why")))
     assert dog.tick() == Tick(kind="retried", job_id="a")
     assert "ValueError: why" in queue.read("a").error
     store.advance(61)
@@ -145,6 +144,7 @@ def test_a_wrong_return_value_is_one_final_failure_that_says_so(store, queue, an
     assert queue.read("a").attempts == 1
 
 
+@pytest.mark.sync_only("the asynchronous face asks for a coroutine function")
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_a_coroutine_function_is_no_silent_success(queue):
     queue.enqueue(job_id="a")
@@ -152,13 +152,13 @@ def test_a_coroutine_function_is_no_silent_success(queue):
     async def execute(job, token):
         pass
 
-    done = Watchdog(queue, execute).tick()
+    done = watchdog(queue, execute).tick()
     assert (done.kind, queue.read("a").outcome.kind) == ("settled", "failed")
 
 
 def test_an_executor_that_cannot_be_called_is_a_failure(queue):
     queue.enqueue(job_id="a")
-    assert Watchdog(queue, lambda: None).tick().outcome.kind == "failed"
+    assert watchdog(queue, lambda: None).tick().outcome.kind == "failed"
 
 
 class RaisesWhenRead(list):
@@ -191,6 +191,7 @@ def test_a_result_that_raises_while_it_is_read_costs_no_outcome(store, queue, ou
     assert queue.read("a").attempts == 1
 
 
+@pytest.mark.sync_only("a task is interrupted by its cancellation, which async_face/test_cancelled_tick.py shows")
 @pytest.mark.parametrize("report", [Completed("done"), OutcomeUnknown("asked"), Failed("why"), Snooze(9)], ids=repr)
 def test_an_interrupt_while_the_outcome_is_recorded_changes_no_outcome(queue, monkeypatch, report):
     """Ctrl-C comes after the executor has returned: its report stands, and the host is stopped all the same."""

@@ -6,11 +6,13 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from steps import Background, claim_one, wait_until
+from steps import Background, claim_one, wait_until, watchdog
 
-from bandog import Completed, Failed, InvalidJob, Job, JobAborted, Snooze, Tick, Watchdog
+from bandog import Completed, Failed, InvalidJob, Job, JobAborted, Snooze, Tick
 
 LEASE = 60.0
+
+pytestmark = pytest.mark.both_faces
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_renewals_keep_a_job_longer_than_its_lease(sqlite_store, queue, step):
         token.raise_if_aborted()
         return Completed("in time")
 
-    assert Watchdog(queue, execute, lease=LEASE).tick().outcome == Completed("in time")
+    assert watchdog(queue, execute, lease=LEASE).tick().outcome == Completed("in time")
     assert (other.read("a").attempts, other.read("a").recoveries) == (1, 0)
 
 
@@ -52,7 +54,7 @@ def test_the_claim_is_renewed_every_quarter_of_a_short_lease_and_every_ten_secon
 
     for lease, pause in ((8.0, 2.0), (120.0, 10.0), (3600.0, 10.0)):
         queue.enqueue(pause)
-        assert Watchdog(queue, execute, lease=lease).tick().outcome == Completed()
+        assert watchdog(queue, execute, lease=lease).tick().outcome == Completed()
 
 
 def lose(store, token):
@@ -73,7 +75,7 @@ def test_a_lost_lease_aborts_the_token_and_the_report_is_stale(sqlite_store, que
         assert caught.value.reason == "lease_lost"
         return answer
 
-    assert Watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
+    assert watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
     record = queue.read("a")
     assert (record.state, record.outcome, record.given_back) == ("running", None, 0)
     assert queue.recover() == (("a",), ())
@@ -88,7 +90,7 @@ def test_a_tick_is_stale_where_another_worker_has_the_job_by_now(sqlite_store, q
         others.append(claim_one(sqlite_store.connect(), "a"))
         return Completed("mine")
 
-    assert Watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
+    assert watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
     assert queue.read("a").state == "running"
     assert queue.acknowledge(others[0], "theirs").kind == "completed"
     assert queue.read("a").outcome == Completed("theirs")
@@ -101,7 +103,7 @@ def test_an_exception_after_the_lease_is_lost_is_stale_too(sqlite_store, queue):
         lose(sqlite_store, token)
         raise ValueError("late")
 
-    assert Watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
+    assert watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
     assert sqlite_store.held(queue) == 0
     assert queue.read("a").error is None
 
@@ -124,7 +126,7 @@ def test_a_thread_that_waits_for_the_token_is_woken(sqlite_store, queue):
         token.add_callback(lambda _reason: late.set())
         assert late.wait(30)
 
-    assert Watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
+    assert watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
 
 
 def test_a_token_is_not_aborted_one_moment_before_the_end(sqlite_store, queue):
@@ -141,7 +143,7 @@ def test_a_token_is_not_aborted_one_moment_before_the_end(sqlite_store, queue):
         blocker.execute("ROLLBACK")
 
     with closing(blocker):
-        assert Watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
+        assert watchdog(queue, execute, lease=LEASE).tick().kind == "stale"
 
 
 def test_a_claim_that_comes_too_late_is_released_and_not_started(sqlite_store):
@@ -158,7 +160,7 @@ def test_a_claim_that_comes_too_late_is_released_and_not_started(sqlite_store):
             ticking = threading.Event()
 
             def tick(ticking=ticking):
-                dog = Watchdog(queue, lambda job, _token: started.append(job.job_id), lease=LEASE)
+                dog = watchdog(queue, lambda job, _token: started.append(job.job_id), lease=LEASE)
                 ticking.set()
                 return dog.tick()
 
@@ -197,7 +199,7 @@ def test_a_store_that_is_busy_is_tried_again_until_the_outcome_is_recorded(sqlit
             blocker.execute("BEGIN IMMEDIATE")
             return Completed("kept")
 
-        running = Background(Watchdog(queue, execute, lease=LEASE).tick)
+        running = Background(watchdog(queue, execute, lease=LEASE).tick)
         wait_until(lambda: len(tries) > 2, "two attempts end busy")
         assert reader.read("a").state == "running"
         blocker.execute("ROLLBACK")
@@ -211,7 +213,7 @@ def test_two_runtimes_on_one_file_never_run_one_job_twice(sqlite_store):
     seen = []
 
     def drain():
-        dog = Watchdog(sqlite_store.connect(), lambda job, _token: seen.append(job.job_id), lease=LEASE)
+        dog = watchdog(sqlite_store.connect(), lambda job, _token: seen.append(job.job_id), lease=LEASE)
         while dog.tick().kind != "idle":
             pass
 
@@ -232,7 +234,7 @@ def test_a_claim_that_was_given_away_aborts_the_token_at_the_next_renewal(sqlite
         assert token.reason == "lease_lost"
 
     # The tick is told what was recorded for its claim.
-    assert Watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="released", job_id="a")
+    assert watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="released", job_id="a")
     assert queue.read("a").state == "running"
 
 
@@ -243,7 +245,7 @@ def test_a_job_that_was_purged_while_it_ran_is_stale(sqlite_store, queue):
         sqlite_store.execute("DELETE FROM bandog_lease")
         sqlite_store.execute("DELETE FROM bandog_job")
 
-    assert Watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
+    assert watchdog(queue, execute, lease=LEASE).tick() == Tick(kind="stale", job_id="a")
     assert not queue.has_pending_work()
 
 
@@ -257,4 +259,4 @@ def test_a_token_waits_for_a_duration_only(queue, timeout):
         assert caught.value.field == "timeout"
         assert token.wait(timedelta(0)) is False
 
-    assert Watchdog(queue, execute).tick().outcome == Completed()
+    assert watchdog(queue, execute).tick().outcome == Completed()

@@ -14,6 +14,9 @@ from processes import assert_sound, select
 
 import bandog
 
+# In the main thread, so that a test that takes too long still gives its mounts back.
+pytestmark = pytest.mark.timeout(method="signal")
+
 
 def contents(folder: Path) -> dict[str, bytes | None]:
     """Everything in a folder, by name and content; None for what is no file."""

@@ -31,8 +31,10 @@ def admit(queue: bandog.Queue) -> None:
     )
     admission = queue.ingest(job)
     assert_type(admission, bandog.Admission)
-    assert_type(admission.kind, Literal["admitted", "duplicate", "conflict"])
-    assert_type(admission.job.outcome, Outcome | None)
+    assert_type(admission.kind, Literal["admitted", "duplicate", "conflict", "refused"])
+    assert_type(admission.limit, int | None)
+    if admission.job is not None:
+        assert_type(admission.job.outcome, Outcome | None)
     assert_type(queue.ingest_many(job for _ in range(3)), list[bandog.Admission])
     assert_type(queue.enqueue([1], job_id="a", available_at=datetime.now(UTC), timeout=3), bandog.Admission)
 
@@ -52,6 +54,22 @@ def pull(queue: bandog.Queue) -> None:
     assert_type(queue.recover(), tuple[tuple[str, ...], tuple[str, ...]])
     assert_type(queue.next_wake(), datetime | None)
     assert_type(queue.has_pending_work(), bool)
+
+
+def look_after(queue: bandog.Queue) -> None:
+    assert_type(queue.cancel("a", "no longer wanted"), bandog.Cancellation)
+    assert_type(queue.fail_lane("mail", "acme", "why", limit=10), bandog.FailedLane)
+    queue.set_lane_limit("mail", "acme", 10)
+    queue.set_lane_limit("mail", "acme", None)
+    assert_type(queue.purge(older_than=timedelta(days=7), outcomes=["completed"], limit=10), int)
+    queue.purge(older_than=60.0, outcomes="failed")
+    queue.requeue("a", force=True)
+    page = queue.dead_letters(queue="mail", limit=10)
+    assert_type(page.next, str | None)
+    assert_type([record.outcome for record in page], list[Outcome | None])
+    assert_type(queue.jobs(state="settled", outcome="failed", lane="acme", after=page.next), bandog.Page)
+    assert_type(queue.stats(bound=5).queues["mail"].oldest_due, datetime | None)
+    assert_type(queue.get("a"), bandog.JobRecord)
 
 
 def send(job: bandog.ClaimedJob, cancel: bandog.CancellationToken) -> bandog.Completed | bandog.Failed | None:

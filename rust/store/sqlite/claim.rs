@@ -6,22 +6,38 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::recover::recover;
+use super::recover::{adopt, recover};
 use super::rows::{self, LastReport};
+use super::runtime_lock;
 use super::transaction::{Landmark, Transaction};
 use crate::error::Result;
 use crate::job::{Claim, ClaimKey, ClaimRequest, Claimed, Counters, Micros};
 use crate::options::RECOVERY_BATCH;
-use crate::store::sql;
+use crate::store::{Runtime, sql};
 
 pub(super) fn claim(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<Claimed> {
+    if let Some(lease) = request.lease {
+        adopt_orphans(transaction, lease)?;
+    }
     let recovery = recover(transaction, RECOVERY_BATCH)?;
     let candidates = candidates(transaction, request)?;
     let claims = take(transaction, request, candidates)?;
     Ok(Claimed { claims, recovery })
+}
+
+/// Claims that a liveness probe stood for get a lease once their runtime is gone: without one, nobody would ever find out
+/// about them.
+fn adopt_orphans(transaction: &Transaction<'_>, lease: Micros) -> Result<()> {
+    let mut probed = transaction.prepare(sql::sqlite::CLAIM_PROBED)?;
+    let any = rows::one_row(transaction, &mut probed, [], |row| row.get::<_, bool>(0))?.unwrap_or(false);
+    if any && runtime_lock::lock(transaction.target(), Runtime::Lease).is_ok() {
+        adopt(transaction, lease)?;
+    }
+    Ok(())
 }
 
 /// A row of the ready table.
@@ -107,21 +123,17 @@ fn due(
     let now = transaction.now().wall;
     let mut statement = transaction.prepare(sql::sqlite::CLAIM)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut read = || -> rusqlite::Result<()> {
-        let mut rows = statement.query(params![queue, priority, now, limit])?;
-        while let Some(row) = rows.next()? {
-            found.push(Candidate {
-                number: row.get(0)?,
-                available_at: row.get(1)?,
-                counters: rows::counters(row, 2)?,
-                last_token: row.get(5)?,
-                last_report: row.get(6)?,
-                last_error: row.get(7)?,
-            });
-        }
-        Ok(())
-    };
-    read().map_err(|error| transaction.failed(&error))
+    found.extend(rows::all_rows(transaction, &mut statement, params![queue, priority, now, limit], |row| {
+        Ok(Candidate {
+            number: row.get(0)?,
+            available_at: row.get(1)?,
+            counters: rows::counters(row, 2)?,
+            last_token: row.get(5)?,
+            last_report: row.get(6)?,
+            last_error: row.get(7)?,
+        })
+    })?);
+    Ok(())
 }
 
 /// Move the candidates from ready to lease, and read what their executors need.
@@ -130,8 +142,8 @@ fn take(transaction: &Transaction<'_>, request: &ClaimRequest, candidates: Vec<C
         return Ok(Vec::new());
     }
     let now = transaction.now();
-    let lease_until = now.uptime.saturating_add(request.lease);
-    let mut take = transaction.prepare(sql::sqlite::CLAIM_TAKE)?;
+    let lease_until = request.lease.map(|lease| now.uptime.saturating_add(lease));
+    let mut take = transaction.prepare(sql::sqlite::TAKE_READY)?;
     let mut lease = transaction.prepare(sql::sqlite::CLAIM_LEASE)?;
     let mut job = transaction.prepare(sql::sqlite::CLAIM_JOB)?;
     let mut claims = Vec::with_capacity(candidates.len());
@@ -157,11 +169,11 @@ fn take(transaction: &Transaction<'_>, request: &ClaimRequest, candidates: Vec<C
                 candidate.last_error,
             ],
         )?;
-        transaction.wrote(|| Landmark::Lease(number, request.lease_token.clone(), lease_until));
+        transaction.wrote(|| Landmark::Lease(number, request.lease_token.to_string(), lease_until));
         let last_error = candidate.last_error;
         let claim = rows::one_row(transaction, &mut job, [number], |row| {
             Ok(Claim {
-                key: ClaimKey { number, lease_token: request.lease_token.clone() },
+                key: ClaimKey { number, lease_token: Arc::clone(&request.lease_token) },
                 job_id: row.get(0)?,
                 queue: row.get(1)?,
                 lane: row.get(2)?,

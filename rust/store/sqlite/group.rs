@@ -7,6 +7,7 @@
 //! Locks, in the order in which they are taken: writer, then (inside the gate) SQLite's own, then the queue. No reply is
 //! delivered under any of them.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -84,6 +85,8 @@ where
 /// The one connection that writes.
 pub(super) struct Writer {
     pub(super) connection: Gated,
+    /// Whether the last group wrote something.
+    pub(super) wrote: Cell<bool>,
 }
 
 type Finished = Vec<(Box<dyn Request>, Option<Error>)>;
@@ -106,6 +109,8 @@ pub(super) struct Committer {
     writer: Mutex<Option<Writer>>,
     queue: Mutex<Queue>,
     poked: Condvar,
+    /// Called after each group that wrote something.
+    report: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Committer {
@@ -119,6 +124,7 @@ impl Committer {
             writer: Mutex::new(Some(opened.writer)),
             queue: Mutex::default(),
             poked: Condvar::new(),
+            report: Mutex::default(),
         }
     }
 
@@ -169,8 +175,13 @@ impl Committer {
             // SQLite leaves the log of a file that lost its name lying there, and whoever opens the new file of that name
             // would find it and replay it. Emptied into the old file it harms nobody.
             let _gate = sharing::enter();
-            let _ = writer.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            empty_log(&writer.connection);
         }
+    }
+
+    /// Have `report` called after each group that wrote something.
+    pub(super) fn on_change(&self, report: Box<dyn Fn() + Send + Sync>) {
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(report));
     }
 
     /// The file that it writes.
@@ -199,10 +210,17 @@ impl Committer {
             Some(writer) => self.commit_group(writer, deadline),
             None => self.refuse_all(&Error::Closed),
         };
+        let wrote = writer.as_ref().is_some_and(|writer| writer.wrote.take());
         drop(writer);
         self.hand_over();
         for (request, failure) in finished {
             request.finish(failure);
+        }
+        if wrote {
+            let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(report) = report {
+                report();
+            }
         }
     }
 
@@ -264,6 +282,12 @@ impl Committer {
             }
         };
         let finished = self.carry_out(writer);
+        if finished.iter().any(|(_, failure)| matches!(failure, Some(Error::StorageFull { .. }))) {
+            empty_log(&writer.connection);
+            // From here on the log is kept small: it empties itself into the file at every 1000 pages, and on a disk that is
+            // nearly full it would eat what somebody has just freed before it got there.
+            let _ = writer.connection.query_row("PRAGMA wal_autocheckpoint = 64", [], |_| Ok(()));
+        }
         drop(gate);
         finished
     }
@@ -324,6 +348,7 @@ impl Committer {
         }
         match writer.execute("COMMIT") {
             Ok(()) => {
+                writer.wrote.set(transaction.landmark().is_some());
                 if clock_set {
                     self.clock_offset.store(now.wall - now.uptime, Ordering::Relaxed);
                 }
@@ -369,6 +394,11 @@ impl Committer {
             ),
         }
     }
+}
+
+/// Move what the log holds into the file, as far as readers allow, and give its room back.
+fn empty_log(connection: &Connection) {
+    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
 /// Remember where the wall clock stands against the uptime. After it was set back, what was queued to run at once must not

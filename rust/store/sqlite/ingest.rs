@@ -1,10 +1,13 @@
 //! Ingest: admit new jobs, recognise replays, refuse other content under a known id.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use rusqlite::params;
 
-use super::read;
 use super::rows::{self, LastReport, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
+use super::{lane, read};
 use crate::error::{Error, Result};
 use crate::job::{Admission, Counters, JobRecord, NewJob, State};
 use crate::store::{Ingested, sql};
@@ -15,7 +18,20 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
     let admitted_at = transaction.now().wall;
     let mut answers = Vec::with_capacity(jobs.len());
     let first = reserve_numbers(transaction, jobs.len())?;
+    let mut room = Room::default();
     for (job, number) in jobs.into_iter().zip(first..) {
+        let limit = room.left(transaction, &job)?;
+        if let Some(Lane { limit, left: 0 }) = limit {
+            // A replay is answered before the limit.
+            answers.push(match rows::number_of_job(transaction, &job.job_id) {
+                Ok(_) => existing(transaction, &job)?,
+                Err(Error::JobNotFound { .. }) => {
+                    Ingested { admission: Admission::Refused { limit: *limit }, record: None, job_id: job.job_id }
+                }
+                Err(error) => return Err(error),
+            });
+            continue;
+        }
         let params = params![
             number,
             job.job_id,
@@ -35,11 +51,15 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
             answers.push(existing(transaction, &job)?);
             continue;
         }
+        if let Some(lane) = limit {
+            lane.left -= 1;
+        }
         transaction.wrote(|| Landmark::Job(number));
         let counters = Counters::default();
         let ready =
             ReadyRow { place: Place::of(&job), due: job.due, counters, last: LastReport::default(), error: None };
         let available_at = rows::put_ready(transaction, &mut put_ready, number, &ready)?;
+        let job_id = job.job_id.clone();
         let record = JobRecord {
             number,
             job_id: job.job_id,
@@ -55,9 +75,40 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
             error: None,
             evidence: None,
         };
-        answers.push(Ingested { admission: Admission::Admitted, record });
+        answers.push(Ingested { admission: Admission::Admitted, record: Some(record), job_id });
     }
     Ok(answers)
+}
+
+/// A lane that is bounded.
+struct Lane {
+    limit: u32,
+    left: u32,
+}
+
+/// How much room bounded lanes have left, counted once per call and lane.
+#[derive(Default)]
+struct Room(HashMap<(String, String), Option<Lane>>);
+
+impl Room {
+    /// `None` for a lane without a bound.
+    fn left(&mut self, transaction: &Transaction<'_>, job: &NewJob) -> Result<Option<&mut Lane>> {
+        let key = (job.queue.clone(), job.lane.clone());
+        let lane = match self.0.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let lane = match lane::limit(transaction, &job.queue, &job.lane)? {
+                    None => None,
+                    Some(limit) => {
+                        let size = lane::size(transaction, &job.queue, &job.lane, limit)?;
+                        Some(Lane { limit, left: limit.saturating_sub(size) })
+                    }
+                };
+                entry.insert(lane)
+            }
+        };
+        Ok(lane.as_mut())
+    }
 }
 
 /// The first of as many order numbers as there are jobs. Those that are not needed in the end are skipped for ever.
@@ -98,5 +149,5 @@ fn existing(transaction: &Transaction<'_>, job: &NewJob) -> Result<Ingested> {
         true => Admission::Duplicate,
         false => Admission::Conflict { difference: different.join(", ") },
     };
-    Ok(Ingested { admission, record })
+    Ok(Ingested { admission, record: Some(record), job_id: job.job_id.clone() })
 }

@@ -3,20 +3,27 @@
 //! - `open`: what is refused, the settings of a connection, the schema
 //! - `sharing`: the rules under which another SQLite library in this process may use the same file
 //! - `group`: the write transaction that all waiting requests share
-//! - `ingest`, `claim`, `renew`, `settle`, `recover`, `read`: one operation each, inside an open transaction
+//! - `ingest`, `claim`, `renew`, `settle`, `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the operations,
+//!   each inside an open transaction
+//! - `runtime_lock`: who runs the jobs of a file
 //! - `rows`, `failure`, `filesystem`, `gated`, `transaction`: what they have in common
 
+mod cancel;
 mod claim;
 mod failure;
 mod filesystem;
 mod gated;
 mod group;
 mod ingest;
+mod lane;
+mod list;
 mod open;
 mod read;
 mod recover;
 mod renew;
+mod requeue;
 mod rows;
+mod runtime_lock;
 mod settle;
 pub(crate) mod sharing;
 #[cfg(test)]
@@ -32,12 +39,15 @@ use std::time::{Duration, Instant};
 use self::gated::Gated;
 use self::group::{Committer, Pause};
 use self::transaction::Transaction;
-use super::{Ingested, Store};
+use super::{Ingested, Runtime, RuntimeLock, Store};
 use crate::clock::Clock;
 use crate::completion::{Completion, Spawn};
 use crate::error::{Error, Result};
 use crate::fork::Generation;
-use crate::job::{ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement};
+use crate::job::{
+    Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, Cursor, FailedLane, JobRecord, JobsRequest, Micros,
+    NewJob, Page, Probed, PurgeRequest, Recovered, Renewal, Report, Requeue, Settlement, Stats,
+};
 use crate::options::SqliteOptions;
 
 /// How many idle connections for reading are kept.
@@ -206,6 +216,50 @@ impl Store for SqliteStore {
         self.write(move |transaction| recover::recover(transaction, limit))
     }
 
+    fn cancel(&self, jobs: Vec<(String, String)>) -> Completion<Vec<Result<Cancellation>>> {
+        self.write(move |transaction| cancel::cancel(transaction, &jobs))
+    }
+
+    fn fail_lane(&self, queue: String, lane: String, reason: String, limit: u32) -> Completion<FailedLane> {
+        self.write(move |transaction| lane::fail_lane(transaction, &queue, &lane, &reason, limit))
+    }
+
+    fn set_lane_limit(&self, queue: String, lane: String, most: Option<u32>) -> Completion<()> {
+        self.write(move |transaction| lane::set_lane_limit(transaction, &queue, &lane, most))
+    }
+
+    fn purge(&self, request: PurgeRequest) -> Completion<u32> {
+        self.write(move |transaction| requeue::purge(transaction, &request))
+    }
+
+    fn requeue(&self, job_ids: Vec<String>, force: bool) -> Completion<Vec<Result<Requeue>>> {
+        self.write(move |transaction| requeue::requeue(transaction, &job_ids, force))
+    }
+
+    fn dead_letters(&self, queue: Option<String>, after: Option<Cursor>, limit: u32) -> Completion<Page> {
+        self.query(move |transaction| list::dead_letters(transaction, queue.as_deref(), after, limit))
+    }
+
+    fn jobs(&self, request: JobsRequest) -> Completion<Page> {
+        self.query(move |transaction| list::jobs(transaction, &request))
+    }
+
+    fn stats(&self, bound: u32) -> Completion<Stats> {
+        self.query(move |transaction| list::stats(transaction, bound))
+    }
+
+    fn probe(&self, after: Option<Cursor>) -> Completion<Option<Probed>> {
+        self.query(move |transaction| list::probe(transaction, after))
+    }
+
+    fn recover_claim(&self, claim: ClaimKey) -> Completion<Recovered> {
+        self.write(move |transaction| recover::recover_claim(transaction, &claim))
+    }
+
+    fn adopt(&self, lease: Micros) -> Completion<()> {
+        self.write(move |transaction| recover::adopt(transaction, lease))
+    }
+
     fn read(&self, job_ids: Vec<String>) -> Completion<Vec<Option<JobRecord>>> {
         self.query(move |transaction| read::read(transaction, &job_ids))
     }
@@ -217,6 +271,15 @@ impl Store for SqliteStore {
     fn next_wake(&self) -> Completion<Option<Micros>> {
         let committer = Arc::clone(&self.shared.committer);
         self.query(move |transaction| read::next_wake(transaction, committer.clock_was_set_back(transaction.now())))
+    }
+
+    fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock> {
+        self.opened_in.check()?;
+        Ok(Box::new(runtime_lock::lock(&self.shared.target, runtime)?))
+    }
+
+    fn on_change(&self, report: Box<dyn Fn() + Send + Sync>) {
+        self.shared.committer.on_change(report);
     }
 
     fn close(&self) {

@@ -101,7 +101,12 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     let clock_offset = Cell::new(0);
     patiently(&|| catch_up(&connection, options.clock.as_ref()).map(|offset| clock_offset.set(offset)))?;
     let file = FileIdentity::of(&path).map_err(|error| cannot_open(&path, error.to_string()))?;
-    Ok(Opened { writer: Writer { connection }, file, target, clock_offset: clock_offset.get() })
+    Ok(Opened {
+        writer: Writer { connection, wrote: Cell::new(false) },
+        file,
+        target,
+        clock_offset: clock_offset.get(),
+    })
 }
 
 /// A connection that only reads. It never waits for the writer: that is what the write-ahead log is for.
@@ -145,7 +150,8 @@ fn configure_writer(connection: &Connection, synchronous: Synchronous) -> rusqli
         "PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -16384;"
+         PRAGMA cache_size = -16384;
+         PRAGMA journal_size_limit = 67108864;"
     ))
 }
 

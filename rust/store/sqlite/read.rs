@@ -6,7 +6,7 @@ use super::claim;
 use super::rows;
 use super::transaction::Transaction;
 use crate::error::Result;
-use crate::job::{JobRecord, Micros, OutcomeKind, State};
+use crate::job::{JobRecord, Micros, State};
 use crate::store::sql;
 
 pub(super) fn read(transaction: &Transaction<'_>, job_ids: &[String]) -> Result<Vec<Option<JobRecord>>> {
@@ -32,11 +32,7 @@ fn record(row: &Row<'_>, wall_minus_uptime: Micros) -> rusqlite::Result<JobRecor
             cancel_reason: row.get("cancel_reason")?,
         }
     } else {
-        let kind: String = row.get("kind")?;
-        let outcome = OutcomeKind::parse(&kind).ok_or_else(|| {
-            let problem = format!("unknown outcome {kind:?}");
-            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, problem.into())
-        })?;
+        let outcome = rows::outcome_kind(row, row.as_ref().column_index("kind")?)?;
         State::Settled { outcome, settled_at: row.get("settled_at")?, worker: row.get("worker")? }
     };
     Ok(JobRecord {

@@ -1,11 +1,11 @@
 //! Recover: put lost claims back, or settle them `interrupted` where no budget is left.
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::Result;
-use crate::job::{Budgets, Counters, Recovered};
+use crate::job::{Budgets, ClaimKey, Counters, Micros, Recovered};
 use crate::store::sql;
 use crate::transition::{self, CancelRequest, Next};
 
@@ -27,21 +27,38 @@ struct Lost {
 
 /// The write lock is held from the look to the change, so that no claim can be renewed or settled in between.
 pub(super) fn recover(transaction: &Transaction<'_>, limit: u32) -> Result<Recovered> {
+    let mut statement = transaction.prepare(sql::sqlite::RECOVER)?;
+    let lost = rows::all_rows(transaction, &mut statement, params![transaction.now().uptime, limit], read)?;
+    put_back(transaction, lost, "its lease expired before it reported")
+}
+
+/// One claim that a liveness probe found dead. Settled or recovered meanwhile, it is left alone.
+pub(super) fn recover_claim(transaction: &Transaction<'_>, claim: &ClaimKey) -> Result<Recovered> {
+    let mut statement = transaction.prepare(sql::sqlite::RECOVER_CLAIM)?;
+    let lost = rows::all_rows(transaction, &mut statement, params![claim.number, claim.lease_token], read)?;
+    put_back(transaction, lost, "the liveness probe found it dead")
+}
+
+/// Give claims that a liveness probe stood for a lease.
+pub(super) fn adopt(transaction: &Transaction<'_>, lease: Micros) -> Result<()> {
+    let mut statement = transaction.prepare(sql::sqlite::ADOPT)?;
+    rows::run(transaction, &mut statement, [transaction.now().uptime.saturating_add(lease)]).map(|_| ())
+}
+
+fn put_back(transaction: &Transaction<'_>, claims: Vec<Lost>, how: &str) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    for lost in expired(transaction, limit)? {
-        let mut take = transaction.prepare(sql::sqlite::RECOVER_TAKE)?;
+    for lost in claims {
+        let mut take = transaction.prepare(sql::sqlite::TAKE_LEASE)?;
         rows::run(transaction, &mut take, [lost.number])?;
         transaction.wrote(|| Landmark::NoLease(lost.number, lost.lease_token.clone()));
-        let reason = format!(
-            "the claim of worker {:?} was lost: its lease expired before it reported (attempt {})",
-            lost.worker, lost.counters.attempts
-        );
-        let last = LastReport { token: lost.last_token.as_deref(), report: lost.last_report.as_deref() };
+        let reason =
+            format!("the claim of worker {:?} was lost: {how} (attempt {})", lost.worker, lost.counters.attempts);
+        let ended = LastReport { token: lost.last_token.as_deref(), report: lost.last_report.as_deref() };
         match transition::after_loss(lost.counters, lost.budgets, lost.cancel.as_ref(), reason) {
             Next::PutBack { counters, due, error, .. } => {
                 let mut put = transaction.prepare(sql::sqlite::PUT_READY)?;
                 let place = Place { queue: &lost.queue, lane: &lost.lane, priority: lost.priority };
-                let ready = ReadyRow { place, due, counters, last, error: error.as_deref() };
+                let ready = ReadyRow { place, due, counters, last: ended, error: error.as_deref() };
                 rows::put_ready(transaction, &mut put, lost.number, &ready)?;
                 recovered.recovered.push(lost.job_id);
             }
@@ -54,7 +71,7 @@ pub(super) fn recover(transaction: &Transaction<'_>, limit: u32) -> Result<Recov
                     result: None,
                     error: error.as_deref(),
                     evidence: None,
-                    last,
+                    last: ended,
                 };
                 rows::put_outcome(transaction, &mut put, lost.number, &outcome)?;
                 recovered.interrupted.push(lost.job_id);
@@ -64,28 +81,19 @@ pub(super) fn recover(transaction: &Transaction<'_>, limit: u32) -> Result<Recov
     Ok(recovered)
 }
 
-fn expired(transaction: &Transaction<'_>, limit: u32) -> Result<Vec<Lost>> {
-    let mut statement = transaction.prepare(sql::sqlite::RECOVER)?;
-    let mut read = || -> rusqlite::Result<Vec<Lost>> {
-        let mut lost = Vec::new();
-        let mut rows = statement.query(params![transaction.now().uptime, limit])?;
-        while let Some(row) = rows.next()? {
-            lost.push(Lost {
-                number: row.get(0)?,
-                job_id: row.get(1)?,
-                worker: row.get(2)?,
-                counters: rows::counters(row, 3)?,
-                cancel: rows::cancel_request(row, 6)?,
-                last_token: row.get(8)?,
-                last_report: row.get(9)?,
-                queue: row.get(10)?,
-                lane: row.get(11)?,
-                priority: row.get(12)?,
-                budgets: rows::budgets(row, 13)?,
-                lease_token: row.get(15)?,
-            });
-        }
-        Ok(lost)
-    };
-    read().map_err(|error| transaction.failed(&error))
+fn read(row: &Row<'_>) -> rusqlite::Result<Lost> {
+    Ok(Lost {
+        number: row.get(0)?,
+        job_id: row.get(1)?,
+        worker: row.get(2)?,
+        counters: rows::counters(row, 3)?,
+        cancel: rows::cancel_request(row, 6)?,
+        last_token: row.get(8)?,
+        last_report: row.get(9)?,
+        queue: row.get(10)?,
+        lane: row.get(11)?,
+        priority: row.get(12)?,
+        budgets: rows::budgets(row, 13)?,
+        lease_token: row.get(15)?,
+    })
 }

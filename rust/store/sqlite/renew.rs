@@ -15,6 +15,7 @@ pub(super) fn renew(
 ) -> Result<Vec<Result<Renewal>>> {
     let now = transaction.now().uptime;
     let until = now.saturating_add(lease);
+    let mut find = transaction.prepare(sql::sqlite::FIND_CLAIM)?;
     let mut statement = transaction.prepare(sql::sqlite::RENEW)?;
     let mut answers = Vec::with_capacity(claims.len());
     for claim in claims {
@@ -27,12 +28,14 @@ pub(super) fn renew(
             Err(error) => return Err(error),
         };
         let token = claim.lease_token();
-        let Some(held) = rows::held_claim(transaction, number, token)? else {
+        let Some(held) = rows::held_claim(transaction, &mut find, number, token)? else {
             answers.push(Ok(Renewal::Stale));
             continue;
         };
-        rows::run(transaction, &mut statement, params![number, token, now, until])?;
-        transaction.wrote(|| Landmark::Lease(number, token.to_owned(), until));
+        // None is changed under a liveness probe, which has no lease to prolong.
+        if rows::run(transaction, &mut statement, params![number, token, now, until])? > 0 {
+            transaction.wrote(|| Landmark::Lease(number, token.to_owned(), Some(until)));
+        }
         answers.push(Ok(Renewal::Renewed { cancel_requested: held.cancel.map(|request| request.reason) }));
     }
     Ok(answers)

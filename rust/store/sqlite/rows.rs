@@ -6,7 +6,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::job::{Backoff, Budgets, ClaimName, Counters, Due, Micros, NewJob, OutcomeKind};
 use crate::store::sql;
-use crate::transition::CancelRequest;
+use crate::transition::{CancelRequest, Rules};
 
 /// The one row that a statement returns, if any, stepped to the end: a statement that is left half-way keeps its
 /// transaction from being released.
@@ -26,6 +26,24 @@ pub(super) fn one_row<T>(
     step(statement).map_err(|error| transaction.failed(&error))
 }
 
+/// All rows that a statement returns.
+pub(super) fn all_rows<T>(
+    transaction: &Transaction<'_>,
+    statement: &mut CachedStatement<'_>,
+    params: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    let step = |statement: &mut CachedStatement<'_>| -> rusqlite::Result<Vec<T>> {
+        let mut rows = statement.query(params)?;
+        let mut values = Vec::new();
+        while let Some(row) = rows.next()? {
+            values.push(read(row)?);
+        }
+        Ok(values)
+    };
+    step(statement).map_err(|error| transaction.failed(&error))
+}
+
 /// Run a statement that returns no rows. Returns how many rows it changed.
 pub(super) fn run(
     transaction: &Transaction<'_>,
@@ -39,12 +57,64 @@ pub(super) fn run(
 pub(super) fn number_of(transaction: &Transaction<'_>, claim: &ClaimName) -> Result<i64> {
     match claim {
         ClaimName::Number(key) => Ok(key.number),
-        ClaimName::JobId { job_id, .. } => {
-            let mut find = transaction.prepare(sql::sqlite::FIND_JOB)?;
-            one_row(transaction, &mut find, [job_id], |row| row.get(0))?
-                .ok_or_else(|| Error::JobNotFound { job_id: job_id.clone() })
-        }
+        ClaimName::JobId { job_id, .. } => number_of_job(transaction, job_id),
     }
+}
+
+/// The order number of a job; an error where there is none of that id.
+pub(super) fn number_of_job(transaction: &Transaction<'_>, job_id: &str) -> Result<i64> {
+    let mut find = transaction.prepare(sql::sqlite::FIND_JOB)?;
+    one_row(transaction, &mut find, [job_id], |row| row.get(0))?
+        .ok_or_else(|| Error::JobNotFound { job_id: job_id.to_owned() })
+}
+
+/// A queued job.
+pub(super) struct FoundReady {
+    pub(super) number: i64,
+    pub(super) counters: Counters,
+    pub(super) last_token: Option<String>,
+    pub(super) last_report: Option<String>,
+}
+
+impl FoundReady {
+    /// Six columns, the order number first.
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { number: row.get(0)?, counters: counters(row, 1)?, last_token: row.get(4)?, last_report: row.get(5)? })
+    }
+}
+
+/// Look for a queued job.
+pub(super) fn find_ready(transaction: &Transaction<'_>, number: i64) -> Result<Option<FoundReady>> {
+    let mut find = transaction.prepare(sql::sqlite::FIND_READY)?;
+    one_row(transaction, &mut find, [number], FoundReady::read)
+}
+
+/// Look for a settled job.
+pub(super) fn find_outcome(transaction: &Transaction<'_>, number: i64) -> Result<Option<(OutcomeKind, Counters)>> {
+    let mut find = transaction.prepare(sql::sqlite::FIND_OUTCOME)?;
+    one_row(transaction, &mut find, [number], |row| Ok((outcome_kind(row, 0)?, counters(row, 1)?)))
+}
+
+/// What putting a job back needs to know of it.
+pub(super) struct PlaceAndRules {
+    pub(super) queue: String,
+    pub(super) lane: String,
+    pub(super) priority: i32,
+    pub(super) rules: Rules,
+}
+
+/// Its place in the order, and its budgets.
+pub(super) fn place_and_rules(transaction: &Transaction<'_>, number: i64) -> Result<PlaceAndRules> {
+    let mut statement = transaction.prepare(sql::sqlite::SETTLE_JOB)?;
+    let found = one_row(transaction, &mut statement, [number], |row| {
+        Ok(PlaceAndRules {
+            queue: row.get(0)?,
+            lane: row.get(1)?,
+            priority: row.get(2)?,
+            rules: Rules { budgets: budgets(row, 3)?, backoff: backoff(row, 5)? },
+        })
+    })?;
+    found.ok_or_else(|| Error::JobNotFound { job_id: format!("number {number}") })
 }
 
 /// The lease row of a claim that still holds.
@@ -55,9 +125,13 @@ pub(super) struct HeldClaim {
 }
 
 /// Look for a claim that still holds.
-pub(super) fn held_claim(transaction: &Transaction<'_>, number: i64, token: &str) -> Result<Option<HeldClaim>> {
-    let mut find = transaction.prepare(sql::sqlite::FIND_CLAIM)?;
-    one_row(transaction, &mut find, params![number, token, transaction.now().uptime], |row| {
+pub(super) fn held_claim(
+    transaction: &Transaction<'_>,
+    find: &mut CachedStatement<'_>,
+    number: i64,
+    token: &str,
+) -> Result<Option<HeldClaim>> {
+    one_row(transaction, find, params![number, token, transaction.now().uptime], |row| {
         Ok(HeldClaim { worker: row.get(0)?, counters: counters(row, 1)?, cancel: cancel_request(row, 4)? })
     })
 }
@@ -171,6 +245,15 @@ pub(super) fn put_outcome(
 /// Three neighbouring columns.
 pub(super) fn counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Counters> {
     Ok(Counters { attempts: row.get(first)?, given_back: row.get(first + 1)?, recoveries: row.get(first + 2)? })
+}
+
+/// The kind that a stored word means.
+pub(super) fn outcome_kind(row: &Row<'_>, column: usize) -> rusqlite::Result<OutcomeKind> {
+    let word: String = row.get(column)?;
+    OutcomeKind::parse(&word).ok_or_else(|| {
+        let problem = format!("unknown outcome {word:?}");
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, problem.into())
+    })
 }
 
 /// Two neighbouring columns, both NULL where no cancellation was asked for.

@@ -1,21 +1,27 @@
 //! Settle: end claims with what their holders report.
 
-use rusqlite::params;
+use rusqlite::{CachedStatement, params};
 
 use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::{Error, Result};
 use crate::job::{ClaimName, Micros, OutcomeKind, Report, Settlement};
 use crate::store::sql;
-use crate::transition::{self, Next, Rules};
+use crate::transition::{self, Next};
 
 pub(super) fn settle(
     transaction: &Transaction<'_>,
     reports: Vec<(ClaimName, Report)>,
 ) -> Result<Vec<Result<Settlement>>> {
     let mut answers = Vec::with_capacity(reports.len());
+    // Prepared once per call: looking a statement up in the connection's cache costs as much as a third of running it.
+    let mut statements = Statements {
+        find_claim: transaction.prepare(sql::sqlite::FIND_CLAIM)?,
+        settle: transaction.prepare(sql::sqlite::SETTLE)?,
+        put_outcome: transaction.prepare(sql::sqlite::PUT_OUTCOME)?,
+    };
     for (claim, report) in reports {
-        answers.push(match settle_one(transaction, &claim, report) {
+        answers.push(match settle_one(transaction, &mut statements, &claim, report) {
             Err(error @ Error::JobNotFound { .. }) => Err(error),
             other => Ok(other?),
         });
@@ -23,24 +29,33 @@ pub(super) fn settle(
     Ok(answers)
 }
 
-fn settle_one(transaction: &Transaction<'_>, claim: &ClaimName, report: Report) -> Result<Settlement> {
+struct Statements<'connection> {
+    find_claim: CachedStatement<'connection>,
+    settle: CachedStatement<'connection>,
+    put_outcome: CachedStatement<'connection>,
+}
+
+fn settle_one(
+    transaction: &Transaction<'_>,
+    statements: &mut Statements<'_>,
+    claim: &ClaimName,
+    report: Report,
+) -> Result<Settlement> {
     let number = rows::number_of(transaction, claim)?;
     let token = claim.lease_token();
-    let Some(ended) = rows::held_claim(transaction, number, token)? else {
+    let Some(ended) = rows::held_claim(transaction, &mut statements.find_claim, number, token)? else {
         return recorded(transaction, number, token);
     };
-    let mut end = transaction.prepare(sql::sqlite::SETTLE)?;
-    rows::run(transaction, &mut end, params![number, token, transaction.now().uptime])?;
+    rows::run(transaction, &mut statements.settle, params![number, token, transaction.now().uptime])?;
     transaction.wrote(|| Landmark::NoLease(number, token.to_owned()));
 
-    let needs_rules = transition::needs_rules(&report);
-    let (place, rules) = match needs_rules {
-        true => place_and_rules(transaction, number)?,
-        false => (OwnedPlace::default(), Rules::default()),
+    let job = match transition::needs_rules(&report) {
+        true => Some(rows::place_and_rules(transaction, number)?),
+        false => None,
     };
+    let rules = job.as_ref().map(|job| job.rules).unwrap_or_default();
     match transition::after_report(report, ended.counters, &rules, ended.cancel.as_ref(), fastrand::f64()) {
         Next::Settle { kind, counters, result, error, evidence } => {
-            let mut put = transaction.prepare(sql::sqlite::PUT_OUTCOME)?;
             let outcome = OutcomeRow {
                 kind,
                 worker: Some(&ended.worker),
@@ -51,37 +66,21 @@ fn settle_one(transaction: &Transaction<'_>, claim: &ClaimName, report: Report) 
                 // The report is the kind itself.
                 last: LastReport { token: Some(token), report: None },
             };
-            rows::put_outcome(transaction, &mut put, number, &outcome)?;
+            rows::put_outcome(transaction, &mut statements.put_outcome, number, &outcome)?;
             Ok(Settlement::Settled(kind))
         }
         Next::PutBack { counters, due, error, answer } => {
             let mut put = transaction.prepare(sql::sqlite::PUT_READY)?;
             let report = answer.map(|answer| answer.settlement(None));
             let last = LastReport { token: Some(token), report: report.as_ref().map(Settlement::as_str) };
-            let place = Place { queue: &place.queue, lane: &place.lane, priority: place.priority };
+            // Only reports that need the rules put a job back.
+            let job = job.map_or_else(|| rows::place_and_rules(transaction, number), Ok)?;
+            let place = Place { queue: &job.queue, lane: &job.lane, priority: job.priority };
             let ready = ReadyRow { place, due, counters, last, error: error.as_deref() };
             let at = rows::put_ready(transaction, &mut put, number, &ready)?;
             Ok(answer.map_or(Settlement::Released, |answer| answer.settlement(Some(at))))
         }
     }
-}
-
-#[derive(Default)]
-struct OwnedPlace {
-    queue: String,
-    lane: String,
-    priority: i32,
-}
-
-fn place_and_rules(transaction: &Transaction<'_>, number: i64) -> Result<(OwnedPlace, Rules)> {
-    let mut statement = transaction.prepare(sql::sqlite::SETTLE_JOB)?;
-    let found = rows::one_row(transaction, &mut statement, [number], |row| {
-        Ok((
-            OwnedPlace { queue: row.get(0)?, lane: row.get(1)?, priority: row.get(2)? },
-            Rules { budgets: rows::budgets(row, 3)?, backoff: rows::backoff(row, 5)? },
-        ))
-    })?;
-    found.ok_or_else(|| Error::JobNotFound { job_id: format!("number {number}") })
 }
 
 /// No such claim now. Did this token end it earlier? Then the answer that was lost is given again.

@@ -51,7 +51,7 @@ fn job(job_id: &str) -> NewJob {
 }
 
 fn request(limit: u32) -> ClaimRequest {
-    ClaimRequest { lease_token: "token".into(), worker: "w".into(), queues: None, limit, lease: 10 * SECOND }
+    ClaimRequest { lease_token: "token".into(), worker: "w".into(), queues: None, limit, lease: Some(10 * SECOND) }
 }
 
 fn read(store: &SqliteStore, job_id: &str) -> Option<JobRecord> {
@@ -108,7 +108,7 @@ fn threads_share_commits_and_each_gets_its_own_answer() {
             scope.spawn(move || {
                 for number in 0..50 {
                     let answers = store.ingest(vec![job(&format!("{thread}-{number}"))]).wait().unwrap();
-                    assert_eq!(answers[0].record.job_id, format!("{thread}-{number}"));
+                    assert_eq!(answers[0].job_id, format!("{thread}-{number}"));
                     admitted.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -203,8 +203,8 @@ fn landmarks_tell_whether_a_group_is_there() {
     let connection = Connection::open(fixture.folder.path().join("jobs.sqlite")).unwrap();
     let stands = |landmark: Landmark| landmark.stands(&connection).unwrap();
     assert!(stands(Landmark::Job(1)) && !stands(Landmark::Job(2)));
-    assert!(stands(Landmark::Lease(1, "token".into(), until)));
-    assert!(!stands(Landmark::Lease(1, "token".into(), until + 1)));
+    assert!(stands(Landmark::Lease(1, "token".into(), Some(until))));
+    assert!(!stands(Landmark::Lease(1, "token".into(), Some(until + 1))));
     assert!(!stands(Landmark::NoLease(1, "token".into())) && stands(Landmark::NoLease(1, "other".into())));
 }
 

@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection};
 
 use crate::clock::Instants;
 use crate::error::Result;
+use crate::store::sql;
 use crate::store::sqlite::failure;
 
 /// One open write transaction, and the time that was read after its lock was had.
@@ -22,10 +23,18 @@ pub(super) struct Transaction<'connection> {
 pub(super) enum Landmark {
     /// A job with this order number exists.
     Job(i64),
-    /// The job runs under this token until this uptime.
-    Lease(i64, String, i64),
+    /// The job runs under this token until this uptime (`None` under a liveness probe).
+    Lease(i64, String, Option<i64>),
     /// The job does not run under this token.
     NoLease(i64, String),
+    /// The job is queued.
+    Ready(i64),
+    /// The job is settled.
+    Outcome(i64),
+    /// The job's cancellation was asked for.
+    CancelRequest(i64),
+    /// No job has this order number.
+    NoJob(i64),
 }
 
 impl<'connection> Transaction<'connection> {
@@ -36,6 +45,11 @@ impl<'connection> Transaction<'connection> {
     /// The time of this transaction.
     pub(super) fn now(&self) -> Instants {
         self.now
+    }
+
+    /// The file, as messages name it.
+    pub(super) fn target(&self) -> &'connection str {
+        self.target
     }
 
     /// Prepare a statement, or take it from the connection's cache.
@@ -73,11 +87,13 @@ impl Landmark {
         let exists =
             |sql: &str, params: &[&dyn rusqlite::ToSql]| connection.query_row(sql, params, |row| row.get::<_, bool>(0));
         match self {
-            Self::Job(number) => exists(crate::store::sql::sqlite::STANDS_JOB, &[number]),
-            Self::Lease(number, token, until) => {
-                exists(crate::store::sql::sqlite::STANDS_LEASE, &[number, token, until])
-            }
-            Self::NoLease(number, token) => exists(crate::store::sql::sqlite::STANDS_NO_LEASE, &[number, token]),
+            Self::Job(number) => exists(sql::sqlite::STANDS_JOB, &[number]),
+            Self::Lease(number, token, until) => exists(sql::sqlite::STANDS_LEASE, &[number, token, until]),
+            Self::NoLease(number, token) => exists(sql::sqlite::STANDS_NO_LEASE, &[number, token]),
+            Self::Ready(number) => exists(sql::sqlite::STANDS_READY, &[number]),
+            Self::Outcome(number) => exists(sql::sqlite::STANDS_OUTCOME, &[number]),
+            Self::CancelRequest(number) => exists(sql::sqlite::STANDS_CANCEL, &[number]),
+            Self::NoJob(number) => exists(sql::sqlite::STANDS_JOB, &[number]).map(|exists| !exists),
         }
     }
 }

@@ -66,6 +66,17 @@ CREATE TABLE bandog_ready (
 -- The order of claiming, as one range per queue and priority.
 CREATE INDEX bandog_ready_order ON bandog_ready (queue, priority DESC, available_at, number);
 
+-- The jobs of one lane. The default lane is left out, so that jobs which use no lanes do not pay for them.
+CREATE INDEX bandog_ready_lane ON bandog_ready (queue, lane, number) WHERE lane <> 'default';
+
+-- How many jobs of a lane may be queued, where that is bounded.
+CREATE TABLE bandog_lane_limit (
+    queue  TEXT NOT NULL,
+    lane   TEXT NOT NULL,
+    most   INTEGER NOT NULL,
+    PRIMARY KEY (queue, lane)
+);
+
 -- lease_until is NULL where a host's liveness probe stands in for the lease.
 CREATE TABLE bandog_lease (
     number               INTEGER PRIMARY KEY,
@@ -100,3 +111,7 @@ CREATE TABLE bandog_outcome (
     last_token   TEXT,
     last_report  TEXT
 );
+
+-- Purging goes by age, and looks at one kind at a time. Every outcome is in exactly one of the two.
+CREATE INDEX bandog_outcome_completed ON bandog_outcome (settled_at) WHERE kind = 'completed';
+CREATE INDEX bandog_outcome_other ON bandog_outcome (kind, settled_at) WHERE kind <> 'completed';
