@@ -437,6 +437,14 @@ impl Committer {
         }
     }
 
+    /// Which statements SQLite has prepared anew since they were first used, and how often.
+    pub(super) fn prepared_again(&self, all: &[(&'static str, &'static str)]) -> Vec<(&'static str, i32)> {
+        let writer = self.writer.lock().unwrap();
+        let connection = &writer.as_ref().unwrap().connection;
+        let times = |text| connection.prepare_cached(text).unwrap().get_status(rusqlite::StatementStatus::RePrepare);
+        all.iter().map(|(name, text)| (*name, times(text))).filter(|(_, times)| *times > 0).collect()
+    }
+
     /// Have the file be full at so many pages.
     pub(super) fn set_page_limit(&self, pages: u32) {
         let writer = self.writer.lock().unwrap();

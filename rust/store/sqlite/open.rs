@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::failure::{self, Kind};
@@ -126,6 +127,11 @@ fn connect(path: &Path, create: OpenFlags) -> Result<Gated> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, error.to_string()))?;
     let connection = Gated::new(connection);
     connection.set_prepared_statement_cache_capacity(64);
+    // Plans must not hang on the values that happen to be bound: SQLite would prepare a statement anew for each of them, which
+    // was a sixth of the time of a claim.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(|error| cannot_open(path, error.to_string()))?;
     // Waiting is done by our callers: in short steps, and outside the gate.
     connection.busy_timeout(Duration::ZERO).map_err(|error| cannot_open(path, error.to_string()))?;
     if connection.is_readonly("main").unwrap_or(false) {

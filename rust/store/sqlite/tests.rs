@@ -236,3 +236,17 @@ fn a_claim_is_recovered_after_another_boot() {
     assert_eq!(settled[0], Ok(Settlement::Stale));
     assert_eq!(again.recover(10).wait().unwrap().recovered, ["only"]);
 }
+
+#[test]
+fn statements_of_the_hot_path_are_prepared_once() {
+    let fixture = fixture();
+    let store = &fixture.store;
+    for number in 0..50 {
+        store.ingest(vec![job(&number.to_string())]).wait().unwrap();
+        let claim = store.claim(request(1)).wait().unwrap().claims.remove(0);
+        store.renew(vec![ClaimName::Number(claim.key.clone())], 10 * SECOND).wait().unwrap();
+        store.settle(vec![(ClaimName::Number(claim.key), Report::Completed { result: None })]).wait().unwrap();
+    }
+    let again = store.shared.committer.prepared_again(crate::store::sql::sqlite::ALL);
+    assert_eq!(again, Vec::<(&str, i32)>::new(), "prepared anew, so often");
+}
