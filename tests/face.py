@@ -62,8 +62,8 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the loop does not stop"
-        assert left == set()
-        assert self.complaints == []
+        assert not left, left
+        assert not self.complaints, self.complaints
 
 
 class BlockingQueue:

@@ -195,9 +195,8 @@ class Ticking:
             return "stale", None
         if settlement.kind in {"retried", "snoozed", "released", "stale"}:
             return settlement.kind, None
-        if settlement.kind == "completed" and isinstance(report, Completed) and report.result is None:
-            return "settled", report
-        # What was recorded, which is not always what was reported: JSON has no tuples, and the rules have a say.
+        # What was recorded, which is not always what was reported: JSON has no tuples, the rules have a say, and the
+        # executor may have settled the claim by itself.
         record: JobRecord = yield from _do(partial(self._queue.read, job.job_id))
         return "settled", record.outcome
 

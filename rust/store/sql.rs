@@ -44,9 +44,11 @@ pub(crate) mod sqlite {
         JOBS_RUNNING = "jobs_running";
         JOBS_SETTLED = "jobs_settled";
         LANE_LIMIT = "lane_limit";
+        LANE_LIMIT_ANY = "lane_limit_any";
         LANE_SIZE = "lane_size";
         LANE_SIZE_DEFAULT = "lane_size_default";
         NEXT_WAKE_LEASE = "next_wake_lease";
+        NEXT_WAKE_OVERTAKEN = "next_wake_overtaken";
         NEXT_WAKE_READY = "next_wake_ready";
         PROBE = "probe";
         PURGE = "purge";

@@ -191,19 +191,18 @@ def test_a_result_that_raises_while_it_is_read_costs_no_outcome(store, queue, ou
     assert queue.read("a").attempts == 1
 
 
-@pytest.mark.sync_only("a task is interrupted by its cancellation, which async_face/test_cancelled_tick.py shows")
 @pytest.mark.parametrize("report", [Completed("done"), OutcomeUnknown("asked"), Failed("why"), Snooze(9)], ids=repr)
 def test_an_interrupt_while_the_outcome_is_recorded_changes_no_outcome(queue, monkeypatch, report):
     """Ctrl-C comes after the executor has returned: its report stands, and the host is stopped all the same."""
     queue.enqueue(job_id="a", max_attempts=1)
-    settle_many, interrupts = queue.settle_many, [KeyboardInterrupt("ctrl-c")]
+    settle_many, interrupts = queue.operations.settle_many, [KeyboardInterrupt("ctrl-c")]
 
     def interrupted(reports):
         if interrupts:
             raise interrupts.pop()
         return settle_many(reports)
 
-    monkeypatch.setattr(queue, "settle_many", interrupted)
+    monkeypatch.setattr(queue.operations, "settle_many", interrupted)
     with pytest.raises(KeyboardInterrupt, match="ctrl-c"):
         tick(queue, report)
     record = queue.read("a")

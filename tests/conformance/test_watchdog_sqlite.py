@@ -186,13 +186,13 @@ def test_a_store_that_is_busy_is_tried_again_until_the_outcome_is_recorded(sqlit
     queue = sqlite_store.connect(busy_timeout=0.05)
     queue.enqueue(job_id="a")
     reader = sqlite_store.connect()
-    settle_many, tries = queue.settle_many, []
+    settle_many, tries = queue.operations.settle_many, []
 
     def counted(reports):
         tries.append(1)
         return settle_many(reports)
 
-    monkeypatch.setattr(queue, "settle_many", counted)
+    monkeypatch.setattr(queue.operations, "settle_many", counted)
     with closing(sqlite3.connect(sqlite_store.path, isolation_level=None, check_same_thread=False)) as blocker:
 
         def execute(_job, _token):

@@ -95,6 +95,7 @@ HOT = {
 FIRST_ROWS = {
     "clock": (),
     "has_pending_work": (),
+    "lane_limit_any": (),
     "ingest_counter": (),
     "ingest_counter_set": (10**9,),
     "stats_completed": (50,),
@@ -106,6 +107,7 @@ RUNNING_CLAIMS = {"adopt": (NOW,), "probe": (NOW, 0), "stats_running": ()}
 # Run at opening, or after the clock was set back: they may read what they change.
 RARE = {
     "clock_boot_set",
+    "next_wake_overtaken",
     "clock_offset_set",
     "clock_start",
     "recover_boot",

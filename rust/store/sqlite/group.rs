@@ -9,7 +9,6 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -103,8 +102,6 @@ pub(super) struct Committer {
     target: String,
     file: FileIdentity,
     clock: Arc<dyn Clock>,
-    /// Wall time minus uptime, as stored in the file: a drop means that the wall clock was set back.
-    clock_offset: AtomicI64,
     busy_timeout: Duration,
     writer: Mutex<Option<Writer>>,
     queue: Mutex<Queue>,
@@ -119,7 +116,6 @@ impl Committer {
             target: opened.target,
             file: opened.file,
             clock: Arc::clone(&options.clock),
-            clock_offset: AtomicI64::new(opened.clock_offset),
             busy_timeout: options.busy_timeout,
             writer: Mutex::new(Some(opened.writer)),
             queue: Mutex::default(),
@@ -187,11 +183,6 @@ impl Committer {
     /// The file that it writes.
     pub(super) fn file(&self) -> &FileIdentity {
         &self.file
-    }
-
-    /// Whether the wall clock was set back since the last write transaction: the next one puts queued jobs right.
-    pub(super) fn clock_was_set_back(&self, now: Instants) -> bool {
-        now.wall - now.uptime < self.clock_offset.load(Ordering::Relaxed) - CLOCK_TOLERANCE
     }
 
     fn lead_until_empty(&self) {
@@ -296,12 +287,13 @@ impl Committer {
         let now = self.clock.now();
         let failed = |error: &rusqlite::Error| failure::error(&self.target, error, Duration::ZERO);
         let transaction = Transaction::new(&writer.connection, &self.target, now);
-        let clock_set = (now.wall - now.uptime).abs_diff(self.clock_offset.load(Ordering::Relaxed))
-            > CLOCK_TOLERANCE.unsigned_abs();
-        if clock_set && let Err(error) = note_clock(&writer.connection, now, self.clock_was_set_back(now)) {
-            let _ = writer.execute("ROLLBACK");
-            return self.refuse_all(&failed(&error));
-        }
+        let clock_set = match look_at_clock(&writer.connection, now) {
+            Ok(clock_set) => clock_set,
+            Err(error) => {
+                let _ = writer.execute("ROLLBACK");
+                return self.refuse_all(&failed(&error));
+            }
+        };
 
         let mut finished: Finished = Vec::new();
         loop {
@@ -349,9 +341,6 @@ impl Committer {
         match writer.execute("COMMIT") {
             Ok(()) => {
                 writer.wrote.set(transaction.landmark().is_some());
-                if clock_set {
-                    self.clock_offset.store(now.wall - now.uptime, Ordering::Relaxed);
-                }
                 finished
             }
             Err(error) => self.after_failed_commit(writer, &transaction, finished, &failed(&error)),
@@ -399,6 +388,28 @@ impl Committer {
 /// Move what the log holds into the file, as far as readers allow, and give its room back.
 fn empty_log(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+}
+
+/// Where the wall clock stands against the uptime, compared with what the file says: any handle may have noted it, and this
+/// one may have slept meanwhile. True where something was written about it.
+fn look_at_clock(connection: &Connection, now: Instants) -> rusqlite::Result<bool> {
+    let noted = noted_offset(connection)?;
+    let offset = now.wall - now.uptime;
+    let set = offset.abs_diff(noted) > CLOCK_TOLERANCE.unsigned_abs();
+    if set {
+        note_clock(connection, now, offset < noted)?;
+    }
+    Ok(set)
+}
+
+/// Wall time minus uptime, when it was last noted.
+fn noted_offset(connection: &Connection) -> rusqlite::Result<Micros> {
+    connection.prepare_cached(sql::sqlite::CLOCK)?.query_row([], |row| row.get(1))
+}
+
+/// Whether the wall clock was set back since it was last noted: the next write transaction puts queued jobs right.
+pub(super) fn clock_was_set_back(connection: &Connection, now: Instants) -> rusqlite::Result<bool> {
+    Ok(now.wall - now.uptime < noted_offset(connection)? - CLOCK_TOLERANCE)
 }
 
 /// Remember where the wall clock stands against the uptime. After it was set back, what was queued to run at once must not

@@ -18,7 +18,7 @@ pub(super) fn ingest(transaction: &Transaction<'_>, jobs: Vec<NewJob>) -> Result
     let admitted_at = transaction.now().wall;
     let mut answers = Vec::with_capacity(jobs.len());
     let first = reserve_numbers(transaction, jobs.len())?;
-    let mut room = Room::default();
+    let mut room = Room::new(transaction)?;
     for (job, number) in jobs.into_iter().zip(first..) {
         let limit = room.left(transaction, &job)?;
         if let Some(Lane { limit, left: 0 }) = limit {
@@ -86,15 +86,18 @@ struct Lane {
     left: u32,
 }
 
-/// How much room bounded lanes have left, counted once per call and lane.
-#[derive(Default)]
-struct Room(HashMap<(String, String), Option<Lane>>);
+/// How much room bounded lanes have left, counted once per call and lane; `None` where no lane is bounded.
+struct Room(Option<HashMap<(String, String), Option<Lane>>>);
 
 impl Room {
+    fn new(transaction: &Transaction<'_>) -> Result<Self> {
+        Ok(Self(lane::any_limit(transaction)?.then(HashMap::new)))
+    }
+
     /// `None` for a lane without a bound.
     fn left(&mut self, transaction: &Transaction<'_>, job: &NewJob) -> Result<Option<&mut Lane>> {
-        let key = (job.queue.clone(), job.lane.clone());
-        let lane = match self.0.entry(key) {
+        let Some(lanes) = &mut self.0 else { return Ok(None) };
+        let lane = match lanes.entry((job.queue.clone(), job.lane.clone())) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let lane = match lane::limit(transaction, &job.queue, &job.lane)? {

@@ -54,6 +54,12 @@ pub(super) fn size(transaction: &Transaction<'_>, queue: &str, lane: &str, bound
     Ok(size.unwrap_or(0))
 }
 
+/// Whether any lane is bounded.
+pub(super) fn any_limit(transaction: &Transaction<'_>) -> Result<bool> {
+    let mut statement = transaction.prepare(sql::sqlite::LANE_LIMIT_ANY)?;
+    Ok(rows::one_row(transaction, &mut statement, [], |row| row.get(0))?.unwrap_or(false))
+}
+
 /// How many jobs of a lane may be queued; `None` for any number.
 pub(super) fn limit(transaction: &Transaction<'_>, queue: &str, lane: &str) -> Result<Option<u32>> {
     let mut statement = transaction.prepare(sql::sqlite::LANE_LIMIT)?;

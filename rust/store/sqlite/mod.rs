@@ -269,8 +269,7 @@ impl Store for SqliteStore {
     }
 
     fn next_wake(&self) -> Completion<Option<Micros>> {
-        let committer = Arc::clone(&self.shared.committer);
-        self.query(move |transaction| read::next_wake(transaction, committer.clock_was_set_back(transaction.now())))
+        self.query(read::next_wake)
     }
 
     fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock> {

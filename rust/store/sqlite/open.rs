@@ -58,8 +58,6 @@ pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) file: FileIdentity,
     pub(super) target: String,
-    /// Wall time minus uptime, as stored in the file.
-    pub(super) clock_offset: i64,
 }
 
 /// Open a file, and create the schema in one that has none. A schema that exists is never changed here.
@@ -99,15 +97,9 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     patiently(&|| configure_writer(&connection, options.synchronous))?;
     patiently(&|| create_schema(&connection, options.clock.as_ref()))?;
     check_schema(&connection, &target)?;
-    let clock_offset = Cell::new(0);
-    patiently(&|| catch_up(&connection, options.clock.as_ref()).map(|offset| clock_offset.set(offset)))?;
+    patiently(&|| catch_up(&connection, options.clock.as_ref()))?;
     let file = FileIdentity::of(&path).map_err(|error| cannot_open(&path, error.to_string()))?;
-    Ok(Opened {
-        writer: Writer { connection, wrote: Cell::new(false) },
-        file,
-        target,
-        clock_offset: clock_offset.get(),
-    })
+    Ok(Opened { writer: Writer { connection, wrote: Cell::new(false) }, file, target })
 }
 
 /// A connection that only reads. It never waits for the writer: that is what the write-ahead log is for.
@@ -290,8 +282,8 @@ fn check_schema(connection: &Connection, target: &str) -> Result<()> {
 }
 
 /// What changed while nobody had the file open. No holder of a claim outlives the boot that it was made in, and the uptime
-/// begins anew with each. Returns the offset of the clocks that is stored now.
-fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<i64> {
+/// begins anew with each.
+fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<()> {
     let (boot, now) = (clock.boot(), clock.now());
     let known = |connection: &Connection| -> rusqlite::Result<(String, i64)> {
         connection.query_row(sql::sqlite::CLOCK, [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -301,13 +293,13 @@ fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<i64>
     };
     let found = known(connection)?;
     if up_to_date(&found) {
-        return Ok(found.1);
+        return Ok(());
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let change = || -> rusqlite::Result<i64> {
+    let change = || -> rusqlite::Result<()> {
         let found = known(connection)?;
         if up_to_date(&found) {
-            return Ok(found.1); // another process was faster
+            return Ok(()); // another process was faster
         }
         let rebooted = found.0 != boot;
         if rebooted {
@@ -315,8 +307,7 @@ fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<i64>
             connection.execute(sql::sqlite::CLOCK_BOOT_SET, [&boot])?;
         }
         let offset = now.wall - now.uptime;
-        note_clock(connection, now, rebooted || offset < found.1)?;
-        Ok(offset)
+        note_clock(connection, now, rebooted || offset < found.1)
     };
     finish(connection, change())
 }

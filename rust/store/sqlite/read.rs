@@ -57,22 +57,26 @@ pub(super) fn has_pending_work(transaction: &Transaction<'_>) -> Result<bool> {
     Ok(rows::one_row(transaction, &mut statement, [], |row| row.get(0))?.unwrap_or(false))
 }
 
-/// `set_back`: the wall clock was set back since the last write transaction, so that jobs which may run at once are due
-/// now, whatever they say.
-pub(super) fn next_wake(transaction: &Transaction<'_>, set_back: bool) -> Result<Option<Micros>> {
+/// After the wall clock was set back, jobs that may run at once are due now, whatever they say: the next write transaction
+/// puts them right.
+pub(super) fn next_wake(transaction: &Transaction<'_>) -> Result<Option<Micros>> {
     let now = transaction.now();
     let mut lease = transaction.prepare(sql::sqlite::NEXT_WAKE_LEASE)?;
     let mut next: Option<Micros> = rows::one_row(transaction, &mut lease, [], |row| row.get::<_, Option<Micros>>(0))?
         .flatten()
         .map(|until| until + (now.wall - now.uptime));
+    if transaction.clock_was_set_back()? {
+        let mut overtaken = transaction.prepare(sql::sqlite::NEXT_WAKE_OVERTAKEN)?;
+        if rows::one_row(transaction, &mut overtaken, [now.wall], |row| row.get(0))?.unwrap_or(false) {
+            next = next.into_iter().chain([now.wall]).min();
+        }
+    }
     let mut ready = transaction.prepare(sql::sqlite::NEXT_WAKE_READY)?;
     for (top, queue) in claim::top_levels(transaction)? {
         let mut level = Some(top);
         while let Some(priority) = level {
-            let due = rows::one_row(transaction, &mut ready, rusqlite::params![queue, priority], |row| {
-                let (available_at, held): (Micros, bool) = (row.get(0)?, row.get(1)?);
-                Ok(if set_back && !held { available_at.min(now.wall) } else { available_at })
-            })?;
+            let due: Option<Micros> =
+                rows::one_row(transaction, &mut ready, rusqlite::params![queue, priority], |row| row.get(0))?;
             next = next.into_iter().chain(due).min();
             level = claim::next_priority(transaction, &queue, Some(priority))?;
         }

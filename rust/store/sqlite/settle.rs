@@ -71,8 +71,9 @@ fn settle_one(
         }
         Next::PutBack { counters, due, error, answer } => {
             let mut put = transaction.prepare(sql::sqlite::PUT_READY)?;
-            let report = answer.map(|answer| answer.settlement(None));
-            let last = LastReport { token: Some(token), report: report.as_ref().map(Settlement::as_str) };
+            // With the attempt, so that the answer can be repeated only in part once the job has been claimed again.
+            let report = answer.map(|answer| format!("{} {}", answer.settlement(None).as_str(), counters.attempts));
+            let last = LastReport { token: Some(token), report: report.as_deref() };
             // Only reports that need the rules put a job back.
             let job = job.map_or_else(|| rows::place_and_rules(transaction, number), Ok)?;
             let place = Place { queue: &job.queue, lane: &job.lane, priority: job.priority };
@@ -87,10 +88,13 @@ fn settle_one(
 fn recorded(transaction: &Transaction<'_>, number: i64, token: &str) -> Result<Settlement> {
     let mut statement = transaction.prepare(sql::sqlite::SETTLE_RECORDED)?;
     let found = rows::one_row(transaction, &mut statement, params![number, token], |row| {
-        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<Micros>>(1)?))
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<Micros>>(1)?, row.get::<_, u32>(2)?))
     })?;
-    let Some((Some(report), available_at)) = found else { return Ok(Settlement::Stale) };
-    Ok(match report.as_str() {
+    let Some((Some(report), available_at, attempts)) = found else { return Ok(Settlement::Stale) };
+    let (word, attempt) = report.split_once(' ').unwrap_or((&report, ""));
+    // Put back again since, after another claim was lost: where the job waits now is not what was answered then.
+    let available_at = available_at.filter(|_| attempt.parse() == Ok(attempts));
+    Ok(match word {
         "retried" => Settlement::Retried { available_at },
         "snoozed" => Settlement::Snoozed { available_at },
         "released" => Settlement::Released,

@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection};
 use crate::clock::Instants;
 use crate::error::Result;
 use crate::store::sql;
-use crate::store::sqlite::failure;
+use crate::store::sqlite::{failure, group};
 
 /// One open write transaction, and the time that was read after its lock was had.
 pub(super) struct Transaction<'connection> {
@@ -50,6 +50,11 @@ impl<'connection> Transaction<'connection> {
     /// The file, as messages name it.
     pub(super) fn target(&self) -> &'connection str {
         self.target
+    }
+
+    /// Whether the wall clock was set back, and no write transaction has noticed yet.
+    pub(super) fn clock_was_set_back(&self) -> Result<bool> {
+        group::clock_was_set_back(self.connection, self.now).map_err(|error| self.failed(&error))
     }
 
     /// Prepare a statement, or take it from the connection's cache.
