@@ -3,6 +3,7 @@
 //! The map, in the order in which a job meets them:
 //!
 //! - [`job`]: the words: what a job, a claim, a report and an outcome are. Plain data.
+//! - [`management`]: the words of looking after stored jobs. Plain data.
 //! - [`admission`]: what may be stored, decided before any SQL.
 //! - [`json`]: the one canonical form of payloads, results and evidence.
 //! - [`transition`]: the state machine: what a report or a lost claim makes of a job. Pure.
@@ -22,6 +23,7 @@ pub mod error;
 mod fork;
 pub mod job;
 pub mod json;
+pub mod management;
 pub mod options;
 pub mod store;
 pub mod transition;

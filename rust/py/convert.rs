@@ -8,7 +8,8 @@ use pyo3::{Py, intern};
 use super::error::{Converted, Failure};
 use super::json::{self, Fault};
 use crate::error::Error;
-use crate::job::{Backoff, Budgets, ClaimName, Cursor, Due, Micros, NewJob, OutcomeKind, Report, StateFilter};
+use crate::job::{Backoff, Budgets, ClaimName, Due, Micros, NewJob, OutcomeKind, Report};
+use crate::management::{Cursor, StateFilter};
 
 pub(super) fn invalid<T>(field: &'static str, problem: impl Into<String>) -> Converted<T> {
     Err(Failure::Refused(Error::Invalid { field, problem: problem.into() }))

@@ -1,5 +1,5 @@
 //! The handle of an open store: one method per operation, each of which checks its arguments, hands them over, and returns
-//! a completion.
+//! a completion. One file, because `PyO3` takes the methods of a class in one block.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,8 @@ use crate::engine::Engine as CoreEngine;
 use crate::engine::lease::Keep;
 use crate::engine::wake::WakeCallback;
 use crate::error::Error;
-use crate::job::{
-    Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, JobsRequest, Page, PurgeRequest, Renewal, Requeue,
-    Settlement,
-};
+use crate::job::{ClaimKey, ClaimName, ClaimRequest, Claimed, Renewal, Settlement};
+use crate::management::{Cancellation, JobsRequest, Page, PurgeRequest, Requeue};
 use crate::options::{NetworkFiles, SqliteOptions, Synchronous};
 use crate::store::Runtime;
 use crate::store::sqlite::SqliteStore;

@@ -9,9 +9,10 @@ pub mod sqlite;
 use crate::completion::Completion;
 use crate::error::Result;
 use crate::job::{
-    Admission, Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, Cursor, FailedLane, JobRecord, JobsRequest,
-    Micros, NewJob, Page, Probed, PurgeRequest, Recovered, Renewal, Report, Requeue, Settlement, Stats,
+    Admission, ClaimKey, ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report,
+    Settlement,
 };
+use crate::management::{Cancellation, Cursor, FailedLane, JobsRequest, Page, Probed, PurgeRequest, Requeue, Stats};
 
 /// A database that holds jobs.
 pub trait Store: Send + Sync {

@@ -5,7 +5,8 @@ use rusqlite::params;
 use super::rows::{self, LastReport, OutcomeRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::{Error, Result};
-use crate::job::{Cancellation, ClaimKey, OutcomeKind};
+use crate::job::{ClaimKey, OutcomeKind};
+use crate::management::Cancellation;
 use crate::store::sql;
 
 pub(super) fn cancel(transaction: &Transaction<'_>, jobs: &[(String, String)]) -> Result<Vec<Result<Cancellation>>> {

@@ -17,69 +17,17 @@ use rusqlite::Connection;
 use super::failure::{self, Kind};
 use super::gated::Gated;
 use super::open::{FileIdentity, Opened};
-use super::sharing;
+use super::pause::Pause;
+use super::request::{Request, Task};
 use super::transaction::Transaction;
-use crate::clock::{Clock, Instants};
-use crate::completion::{Completion, Driver, Reply};
+use super::{sharing, steps};
+use crate::clock::Clock;
+use crate::completion::{Completion, Driver};
 use crate::error::{Error, Result};
-use crate::job::Micros;
 use crate::options::SqliteOptions;
-use crate::store::sql;
 
 /// How many requests one transaction carries at most: it bounds how long the lock is held and how late an answer comes.
 const LARGEST_GROUP: usize = 1_000;
-
-/// How far the wall clock must have moved against the uptime to count as set. Below it, a job is late by no more than this;
-/// the slow corrections of a time service (at most 0.5 ms per second) reach it once in half an hour.
-pub(super) const CLOCK_TOLERANCE: Micros = 1_000_000;
-
-/// One request in the queue.
-pub(super) trait Request: Send {
-    /// Carry it out; an error means that its writes must be undone.
-    fn run(&mut self, transaction: &Transaction<'_>) -> Result<()>;
-    /// Answer it, after the commit or with why there was none.
-    fn finish(self: Box<Self>, failure: Option<Error>);
-    /// Wake the thread that waits for it; false where none does.
-    fn wake(&self) -> bool;
-    /// When it was asked for.
-    fn asked_at(&self) -> Instant;
-}
-
-struct Task<T, F> {
-    work: Option<F>,
-    result: Option<T>,
-    reply: Reply<T>,
-    asked_at: Instant,
-}
-
-impl<T, F> Request for Task<T, F>
-where
-    T: Send + 'static,
-    F: FnOnce(&Transaction<'_>) -> Result<T> + Send,
-{
-    fn run(&mut self, transaction: &Transaction<'_>) -> Result<()> {
-        if let Some(work) = self.work.take() {
-            self.result = Some(work(transaction)?);
-        }
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, failure: Option<Error>) {
-        match (failure, self.result) {
-            (Some(error), _) => self.reply.send(Err(error)),
-            (None, Some(result)) => self.reply.send(Ok(result)),
-            (None, None) => drop(self.reply),
-        }
-    }
-
-    fn wake(&self) -> bool {
-        self.reply.wake()
-    }
-
-    fn asked_at(&self) -> Instant {
-        self.asked_at
-    }
-}
 
 /// The one connection that writes.
 pub(super) struct Writer {
@@ -287,7 +235,7 @@ impl Committer {
         let now = self.clock.now();
         let failed = |error: &rusqlite::Error| failure::error(&self.target, error, Duration::ZERO);
         let transaction = Transaction::new(&writer.connection, &self.target, now);
-        let clock_set = match look_at_clock(&writer.connection, now) {
+        let clock_set = match steps::look(&writer.connection, now) {
             Ok(clock_set) => clock_set,
             Err(error) => {
                 let _ = writer.execute("ROLLBACK");
@@ -390,38 +338,6 @@ fn empty_log(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
-/// Where the wall clock stands against the uptime, compared with what the file says: any handle may have noted it, and this
-/// one may have slept meanwhile. True where something was written about it.
-fn look_at_clock(connection: &Connection, now: Instants) -> rusqlite::Result<bool> {
-    let noted = noted_offset(connection)?;
-    let offset = now.wall - now.uptime;
-    let set = offset.abs_diff(noted) > CLOCK_TOLERANCE.unsigned_abs();
-    if set {
-        note_clock(connection, now, offset < noted)?;
-    }
-    Ok(set)
-}
-
-/// Wall time minus uptime, when it was last noted.
-fn noted_offset(connection: &Connection) -> rusqlite::Result<Micros> {
-    connection.prepare_cached(sql::sqlite::CLOCK)?.query_row([], |row| row.get(1))
-}
-
-/// Whether the wall clock was set back since it was last noted: the next write transaction puts queued jobs right.
-pub(super) fn clock_was_set_back(connection: &Connection, now: Instants) -> rusqlite::Result<bool> {
-    Ok(now.wall - now.uptime < noted_offset(connection)? - CLOCK_TOLERANCE)
-}
-
-/// Remember where the wall clock stands against the uptime. After it was set back, what was queued to run at once must not
-/// wait until the clock has caught up.
-pub(super) fn note_clock(connection: &Connection, now: Instants, set_back: bool) -> rusqlite::Result<()> {
-    if set_back {
-        connection.execute(sql::sqlite::RECOVER_CLOCK, [now.wall])?;
-    }
-    connection.execute(sql::sqlite::CLOCK_OFFSET_SET, [now.wall - now.uptime])?;
-    Ok(())
-}
-
 /// Every request that had succeeded so far failed with the transaction; those that failed by themselves keep their reason.
 fn fail(finished: Finished, error: &Error) -> Finished {
     finished.into_iter().map(|(request, own)| (request, Some(own.unwrap_or_else(|| error.clone())))).collect()
@@ -487,20 +403,5 @@ impl Driver for Committer {
 impl Writer {
     pub(super) fn execute(&self, statement: &str) -> rusqlite::Result<()> {
         self.connection.prepare_cached(statement)?.execute([]).map(|_| ())
-    }
-}
-
-/// The pauses between attempts at a lock that another connection holds: short and jittered. SQLite's stock handler sleeps
-/// up to 100 ms between attempts, and beside a tight loop of another writer got one commit in ninety.
-#[derive(Default)]
-pub(super) struct Pause {
-    attempts: u32,
-}
-
-impl Pause {
-    pub(super) fn sleep(&mut self) {
-        self.attempts += 1;
-        let most = if self.attempts < 50 { 200 } else { 2_000 };
-        std::thread::sleep(Duration::from_micros(fastrand::u64(most / 4..most)));
     }
 }

@@ -6,7 +6,8 @@ use super::cancel::settle_queued;
 use super::rows::{self, FoundReady};
 use super::transaction::Transaction;
 use crate::error::Result;
-use crate::job::{FailedLane, OutcomeKind};
+use crate::job::OutcomeKind;
+use crate::management::FailedLane;
 use crate::store::sql;
 
 /// Where counting what is left of a lane stops: a lane of two million would be counted at every call otherwise, 84 ms each.

@@ -9,7 +9,8 @@ use super::read::read_one;
 use super::rows;
 use super::transaction::Transaction;
 use crate::error::Result;
-use crate::job::{ClaimKey, Cursor, JobsRequest, Micros, OutcomeKind, Page, Probed, QueueStats, StateFilter, Stats};
+use crate::job::{ClaimKey, Micros, OutcomeKind};
+use crate::management::{Cursor, JobsRequest, Page, Probed, QueueStats, StateFilter, Stats};
 use crate::store::sql;
 
 /// A place in a list, and the id of the job there.

@@ -2,7 +2,8 @@
 //!
 //! - `open`: what is refused, the settings of a connection, the schema
 //! - `sharing`: the rules under which another SQLite library in this process may use the same file
-//! - `group`: the write transaction that all waiting requests share
+//! - `group`, `request`, `pause`: the write transaction that all waiting requests share
+//! - `steps`: when a clock was set, or the machine started again
 //! - `ingest`, `claim`, `renew`, `settle`, `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the operations,
 //!   each inside an open transaction
 //! - `runtime_lock`: who runs the jobs of a file
@@ -18,14 +19,17 @@ mod ingest;
 mod lane;
 mod list;
 mod open;
+mod pause;
 mod read;
 mod recover;
 mod renew;
+mod request;
 mod requeue;
 mod rows;
 mod runtime_lock;
 mod settle;
 pub(crate) mod sharing;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -37,7 +41,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::gated::Gated;
-use self::group::{Committer, Pause};
+use self::group::Committer;
+use self::pause::Pause;
 use self::transaction::Transaction;
 use super::{Ingested, Runtime, RuntimeLock, Store};
 use crate::clock::Clock;
@@ -45,9 +50,9 @@ use crate::completion::{Completion, Spawn};
 use crate::error::{Error, Result};
 use crate::fork::Generation;
 use crate::job::{
-    Cancellation, ClaimKey, ClaimName, ClaimRequest, Claimed, Cursor, FailedLane, JobRecord, JobsRequest, Micros,
-    NewJob, Page, Probed, PurgeRequest, Recovered, Renewal, Report, Requeue, Settlement, Stats,
+    ClaimKey, ClaimName, ClaimRequest, Claimed, JobRecord, Micros, NewJob, Recovered, Renewal, Report, Settlement,
 };
+use crate::management::{Cancellation, Cursor, FailedLane, JobsRequest, Page, Probed, PurgeRequest, Requeue, Stats};
 use crate::options::SqliteOptions;
 
 /// How many idle connections for reading are kept.

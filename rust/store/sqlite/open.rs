@@ -10,8 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::{self, Kind};
 use super::filesystem::{self, Trust};
 use super::gated::Gated;
-use super::group::{CLOCK_TOLERANCE, Pause, Writer, note_clock};
-use super::sharing;
+use super::group::Writer;
+use super::pause::Pause;
+use super::{sharing, steps};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::options::{NetworkFiles, SqliteOptions, Synchronous};
@@ -97,7 +98,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     patiently(&|| configure_writer(&connection, options.synchronous))?;
     patiently(&|| create_schema(&connection, options.clock.as_ref()))?;
     check_schema(&connection, &target)?;
-    patiently(&|| catch_up(&connection, options.clock.as_ref()))?;
+    patiently(&|| steps::catch_up(&connection, options.clock.as_ref()))?;
     let file = FileIdentity::of(&path).map_err(|error| cannot_open(&path, error.to_string()))?;
     Ok(Opened { writer: Writer { connection, wrote: Cell::new(false) }, file, target })
 }
@@ -281,38 +282,8 @@ fn check_schema(connection: &Connection, target: &str) -> Result<()> {
     Err(Error::SchemaMismatch { target: target.to_owned(), problem })
 }
 
-/// What changed while nobody had the file open. No holder of a claim outlives the boot that it was made in, and the uptime
-/// begins anew with each.
-fn catch_up(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<()> {
-    let (boot, now) = (clock.boot(), clock.now());
-    let known = |connection: &Connection| -> rusqlite::Result<(String, i64)> {
-        connection.query_row(sql::sqlite::CLOCK, [], |row| Ok((row.get(0)?, row.get(1)?)))
-    };
-    let up_to_date = |(known_boot, offset): &(String, i64)| {
-        *known_boot == boot && (now.wall - now.uptime).abs_diff(*offset) <= CLOCK_TOLERANCE.unsigned_abs()
-    };
-    let found = known(connection)?;
-    if up_to_date(&found) {
-        return Ok(());
-    }
-    connection.execute_batch("BEGIN IMMEDIATE")?;
-    let change = || -> rusqlite::Result<()> {
-        let found = known(connection)?;
-        if up_to_date(&found) {
-            return Ok(()); // another process was faster
-        }
-        let rebooted = found.0 != boot;
-        if rebooted {
-            connection.execute(sql::sqlite::RECOVER_BOOT, [])?;
-            connection.execute(sql::sqlite::CLOCK_BOOT_SET, [&boot])?;
-        }
-        let offset = now.wall - now.uptime;
-        note_clock(connection, now, rebooted || offset < found.1)
-    };
-    finish(connection, change())
-}
-
-fn finish<T>(connection: &Connection, outcome: rusqlite::Result<T>) -> rusqlite::Result<T> {
+/// Commit what went well, and undo what did not.
+pub(super) fn finish<T>(connection: &Connection, outcome: rusqlite::Result<T>) -> rusqlite::Result<T> {
     match outcome {
         Ok(value) => connection.execute_batch("COMMIT").map(|()| value),
         Err(error) => {

@@ -7,7 +7,8 @@ use rusqlite::{Row, params};
 use super::rows::{self, LastReport, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::{Error, Result};
-use crate::job::{Counters, Due, Micros, OutcomeKind, PurgeRequest, Requeue};
+use crate::job::{Counters, Due, Micros, OutcomeKind};
+use crate::management::{PurgeRequest, Requeue};
 use crate::store::sql;
 
 pub(super) fn requeue(transaction: &Transaction<'_>, job_ids: &[String], force: bool) -> Result<Vec<Result<Requeue>>> {

@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection};
 use crate::clock::Instants;
 use crate::error::Result;
 use crate::store::sql;
-use crate::store::sqlite::{failure, group};
+use crate::store::sqlite::{failure, steps};
 
 /// One open write transaction, and the time that was read after its lock was had.
 pub(super) struct Transaction<'connection> {
@@ -54,7 +54,7 @@ impl<'connection> Transaction<'connection> {
 
     /// Whether the wall clock was set back, and no write transaction has noticed yet.
     pub(super) fn clock_was_set_back(&self) -> Result<bool> {
-        group::clock_was_set_back(self.connection, self.now).map_err(|error| self.failed(&error))
+        steps::set_back(self.connection, self.now).map_err(|error| self.failed(&error))
     }
 
     /// Prepare a statement, or take it from the connection's cache.
