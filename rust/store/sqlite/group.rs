@@ -26,6 +26,9 @@ use crate::completion::{Completion, Driver};
 use crate::error::{Error, Result};
 use crate::options::SqliteOptions;
 
+/// How long a leader waits at most for those who shared the last group: about what a flush to the disk takes.
+const COMPANY_PATIENCE: Duration = Duration::from_micros(200);
+
 /// How many requests one transaction carries at most: it bounds how long the lock is held and how late an answer comes.
 const LARGEST_GROUP: usize = 1_000;
 
@@ -43,6 +46,10 @@ struct Queue {
     pending: VecDeque<Box<dyn Request>>,
     poked: bool,
     closing: bool,
+    /// How many requests a leader waits for, 0 while none does.
+    wanted: usize,
+    /// How many the last group had.
+    last_group: usize,
 }
 
 /// The queue of requests, and the writer that one thread at a time holds.
@@ -54,6 +61,7 @@ pub(super) struct Committer {
     writer: Mutex<Option<Writer>>,
     queue: Mutex<Queue>,
     poked: Condvar,
+    arrived: Condvar,
     /// Called after each group that wrote something.
     report: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
@@ -68,6 +76,7 @@ impl Committer {
             writer: Mutex::new(Some(opened.writer)),
             queue: Mutex::default(),
             poked: Condvar::new(),
+            arrived: Condvar::new(),
             report: Mutex::default(),
         }
     }
@@ -86,6 +95,9 @@ impl Committer {
             reply.send(Err(Error::Closed));
         } else {
             let asked_at = Instant::now();
+            if queue.wanted > 0 && queue.pending.len() + 1 >= queue.wanted {
+                self.arrived.notify_one();
+            }
             queue.pending.push_back(Box::new(Task { work: Some(work), result: None, reply, asked_at }));
         }
         completion
@@ -189,9 +201,28 @@ impl Committer {
         overdue
     }
 
+    /// Those who got their answers from the last group are about to ask again. Without waiting for them a moment, every other
+    /// group has one request: 16 threads had four times the speed of one, and have seven with it on two busy cores. A lone caller waits for
+    /// nobody.
+    fn await_company(&self) {
+        let mut queue = self.queue();
+        let wanted = queue.last_group;
+        let until = Instant::now() + COMPANY_PATIENCE;
+        while wanted > 1 && queue.pending.len() < wanted && !queue.closing {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queue.wanted = wanted;
+            queue = self.arrived.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        queue.wanted = 0;
+    }
+
     /// One transaction. Returns the requests that have their answer; those that were not reached stay queued.
     fn commit_group(&self, writer: &Writer, deadline: Instant) -> Finished {
         let mut pause = Pause::default();
+        self.await_company();
         let gate = loop {
             if self.queue().pending.is_empty() {
                 return Vec::new();
@@ -286,6 +317,7 @@ impl Committer {
                 }
             }
         }
+        self.queue().last_group = finished.len();
         match writer.execute("COMMIT") {
             Ok(()) => {
                 writer.wrote.set(transaction.landmark().is_some());
