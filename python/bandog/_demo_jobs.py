@@ -66,7 +66,7 @@ class Kind:
 
 KINDS = (
     Kind("mail", 200, "It ran once and has its result."),
-    Kind("flaky", 40, "It failed, waited for its back-off, and went well.", failures=2, max_attempts=4),
+    Kind("flaky", 40, "It failed twice, waited for its back-off each time, and went well.", failures=2, max_attempts=4),
     Kind("hopeless", 10, "It failed until its attempts were spent: a dead letter.", failures=3, max_attempts=3),
     Kind("refused", 10, "It reported a failure that no retry mends: final at once.", failures=1, max_attempts=3),
     Kind("doubtful", 5, "Nobody can tell whether it took effect: not run again."),

@@ -46,7 +46,8 @@ def test_the_package_holds_one_compiled_module_for_every_interpreter_from_3_11(i
 
 
 def test_the_package_holds_nothing_of_the_repository_but_itself(installed: set[str]) -> None:
-    roots = {file.split("/", 1)[0] for file in installed}
+    # The command lies outside: ../../../bin/bandog.
+    roots = {file.split("/", 1)[0] for file in installed if not file.startswith("..")}
     assert roots == {"bandog", f"bandog-{bandog.__version__}.dist-info"}
     assert not [file for file in installed if file.endswith((".rs", ".toml", ".lock")) or "/test_" in file]
 
@@ -62,8 +63,16 @@ def test_the_metadata_promises_what_the_readme_does(distribution: metadata.Distr
     assert distribution.metadata["Requires-Python"] == ">=3.11"
     assert distribution.metadata["License-Expression"] == "MIT"
     assert "Typing :: Typed" in distribution.metadata.get_all("Classifier", [])
-    # Whatever is needed at run time would be listed here; extras would carry a marker.
-    assert distribution.requires in (None, [])
+    # Nothing is needed at run time: whatever is listed belongs to an extra.
+    required = distribution.requires or []
+    assert distribution.metadata.get_all("Provides-Extra") == ["cli"]
+    assert [line for line in required if not line.endswith("extra == 'cli'")] == []
+    assert {line.split(">", 1)[0] for line in required} == {"click", "rich"}
+
+
+def test_the_command_is_installed(distribution: metadata.Distribution) -> None:
+    (command,) = distribution.entry_points.select(group="console_scripts")
+    assert (command.name, command.value) == ("bandog", "bandog.__main__:main")
 
 
 def test_the_types_are_found_through_the_package() -> None:

@@ -81,7 +81,10 @@ def test_readme_s_first_job_runs(
 def test_ci_runs_the_commands_that_readme_names() -> None:
     script = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
     first, tests = [line for line in "".join(blocks("sh")).splitlines() if line.startswith("python3 -m venv")]
-    assert "bandog.quickstart" in first
+    assert "'.[cli]'" in first
+    assert first.endswith("/bandog demo")
+    assert "bandog demo" in script
+    assert "bandog.quickstart" in script
     assert "pytest" in tests
     assert tests in script
 
