@@ -31,9 +31,12 @@ __all__ = [
     "__version__",
     "canonical_json",
     "canonical_json_text",
+    "in_thread",
+    "shut_down",
     "sqlite_version",
 ]
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 _Seconds: TypeAlias = float | timedelta
@@ -357,12 +360,13 @@ class Engine:
             QueueClosed, StoreBusy, StorageFull, StoreFailed: by ``wait()``. Nothing was changed.
         """
 
-    def lock_runtime(self, lease: _Seconds | None) -> RuntimeLock:
+    def lock_runtime(self, lease: _Seconds | None, adopt: bool) -> RuntimeLock:
         """Take part in running the jobs of the store. Waits for the store.
 
         Args:
             lease: with leases of this length, at least 0.5 s: then claims that a liveness probe stood for, and that
                 nobody probes any more, get one. ``None`` for the one runtime that probes.
+            adopt: give claims that nobody probes any more a lease at once, and not only with the next claim.
 
         Returns:
             A part that ends when it is released or collected.
@@ -725,6 +729,12 @@ def canonical_json(value: Any, limit: int) -> str:
 
 def canonical_json_text(text: str, limit: int) -> str:
     """The canonical JSON text of a JSON text. See :func:`canonical_json`; a key that occurs twice is refused too."""
+
+def in_thread(call: Callable[[], _T]) -> Completion[_T]:
+    """Have a thread of the engine's call a function. The completion has what it returns, or raises what it raises."""
+
+def shut_down() -> None:
+    """Let no thread of the engine's into the interpreter from here on, and wait up to 2 s for those inside: at exit."""
 
 def sqlite_version() -> str:
     """The version of the SQLite library that is compiled in, as in ``"3.53.4"``; not that of the module ``sqlite3``."""

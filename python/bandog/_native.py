@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from bandog.errors import NativeModuleMissing
 
 try:
@@ -12,5 +14,8 @@ except ImportError as cause:
         f"built for it, with `python -m pip install --force-reinstall bandog` ({cause})"
     )
     raise NativeModuleMissing(message) from cause
+
+# Registered early, and so called after the exit handlers of the program, which may still use a queue.
+atexit.register(core.shut_down)
 
 __all__ = ["core"]

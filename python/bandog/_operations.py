@@ -10,6 +10,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from bandog._native import core
 from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
 from bandog.errors import InvalidJob, JobConflict, JobNotFound, LaneFull, RequeueRefused, StaleClaim
 from bandog.job import Backoff, Job
@@ -78,12 +79,26 @@ class Call(Generic[_T]):
                 self._abandon(value, error)
 
         self._completion.then(deliver)
-        value = yield from future
+        try:
+            value = yield from future
+        except BaseException:
+            # Cancelled between the answer and this task: nobody else will take it.
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._abandon(future.result(), None)
+            raise
         return self._convert(value)
 
     def _abandon(self, value: Any, error: BaseException | None) -> None:
         if self._undo is not None and error is None:
             self._undo(value)
+
+
+def in_thread(call: Callable[[], _T]) -> Call[_T]:
+    """A blocking call on a thread of the engine's.
+
+    The loop's own executor takes none while the interpreter shuts down.
+    """
+    return Call(core.in_thread(call), _same)
 
 
 class Operations:

@@ -6,6 +6,7 @@ what an answer means; :func:`drive` carries the steps out in this thread, :func:
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import logging
 import threading
@@ -61,6 +62,8 @@ class Tick:
 class Ticking:
     """What both faces of a watchdog share: the settings, and the steps of a tick."""
 
+    _adopts = True
+
     def __init__(
         self,
         queue: Any,
@@ -84,7 +87,7 @@ class Ticking:
         self._worker = default_worker() if worker is None else worker
         self._ticking = threading.Lock()
         self._probed: str | None = None
-        self._part = queue.engine.lock_runtime(self._lease)
+        self._part = queue.engine.lock_runtime(self._lease, self._adopts)
 
     def close(self) -> None:
         """Make room for a runtime of another kind. Closing twice is allowed; the queue stays open."""
@@ -96,6 +99,13 @@ class Ticking:
 
     def _pause(self, seconds: float) -> Any:
         raise NotImplementedError
+
+    def _in_context(self, job: ClaimedJob, token: CancellationToken) -> Any:
+        """Run the executor in a copy of the caller's context.
+
+        What it sets there is neither the next job's nor the host's.
+        """
+        return contextvars.copy_context().run(self._execute, job, token)
 
     def _steps(self) -> Steps:
         dead, lost, unknown = yield from self._probe()
@@ -155,7 +165,7 @@ class Ticking:
         interrupt: BaseException | None = None
         try:
             try:
-                report = _as_report((yield from _do(partial(self._execute, job, token))))
+                report = _as_report((yield from _do(partial(self._in_context, job, token))))
             except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome
                 interrupt = error if self._is_interrupt(error) else None
                 report = failure(error)
@@ -175,9 +185,12 @@ class Ticking:
                     settled = yield from self._record(job, token, _readable(report, error))
         finally:
             self._queue.engine.let_go(job)
-        if interrupt is not None:
-            raise interrupt
-        return settled
+        try:
+            if interrupt is not None:
+                raise interrupt
+            return settled
+        finally:
+            interrupt = None  # as above: no frame keeps a traceback that keeps it
 
     def _record(self, job: ClaimedJob, token: CancellationToken | None, report: Report) -> Steps:
         """Settle; a store that is busy or full is tried again while the claim holds, since the work is done already."""
@@ -208,9 +221,12 @@ def _do(step: Step) -> Steps:
     anything, would close them.
     """
     value, error = yield step
-    if error is not None:
-        raise error
-    return value
+    try:
+        if error is not None:
+            raise error
+        return value
+    finally:
+        del value, error  # or the traceback would keep this frame, and this frame the traceback
 
 
 def _waited(value: Any) -> Any:

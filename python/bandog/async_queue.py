@@ -7,12 +7,11 @@ back. One queue may be used from several event loops at once.
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bandog._opening import DEFAULT_PAYLOAD_LIMIT, open_engine
-from bandog._operations import DEFAULT_LEASE, Operations, failed
+from bandog._operations import DEFAULT_LEASE, Operations, failed, in_thread
 from bandog.job import Backoff, Job
 from bandog.outcome import Cancelled, Completed, OutcomeUnknown, Release, Report, Settlement
 from bandog.wake import WakeCalls
@@ -45,7 +44,7 @@ async def connect_async(
 ) -> AsyncQueue:
     """Open a queue for coroutines. Arguments and errors are those of :func:`bandog.connect`."""
     opening = partial(open_engine, url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock)
-    engine, name = await asyncio.get_running_loop().run_in_executor(None, opening)
+    engine, name = await in_thread(opening)
     queue = AsyncQueue(engine, name)
     if wake is not None:
         queue.wake.add(wake)
@@ -246,4 +245,4 @@ class AsyncQueue:
 
     async def close(self) -> None:
         """See :meth:`bandog.queue.Queue.close`."""
-        await asyncio.get_running_loop().run_in_executor(None, self.engine.close)
+        await in_thread(self.engine.close)

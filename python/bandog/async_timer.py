@@ -35,7 +35,7 @@ class AsyncTimer:
         self._watchdog = watchdog
         self._poll = poll
         self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopped = asyncio.Event()
         self._wake: WakeCallback | None = None
 
     async def __aenter__(self) -> Self:
@@ -53,14 +53,14 @@ class AsyncTimer:
     def start(self) -> None:
         """Start ticking in the running loop. Starting twice is allowed."""
         if self._task is None:
-            self._stopping = False
+            self._stopped = asyncio.Event()
             self._task = asyncio.create_task(self._run(), name="bandog-timer")
 
     async def stop(self) -> None:
         """Start no more ticks, and wait for the one under way. Stopping twice is allowed."""
         task, self._task = self._task, None
         if task is not None:
-            self._stopping = True
+            self._stopped.set()
             if self._wake is not None:
                 self._wake(None)
             await task
@@ -82,18 +82,32 @@ class AsyncTimer:
 
     async def _tick_until_stopped(self, changed: asyncio.Event) -> None:
         retreat = self._poll
-        while not self._stopping:
+        while not self._stopped.is_set():
             changed.clear()
             try:
-                if (await self._watchdog.tick()).kind not in RESTING:
-                    retreat = self._poll
+                tick = await self._watchdog.tick()
+                retreat = self._poll
+                if tick.kind not in RESTING:
                     continue
                 pause = seconds_until(await self._queue.next_wake(), self._poll)
             except QueueClosed:
                 return
             except StoreError as error:
                 logger.warning("a tick failed and is tried again in %.0f s: %s", retreat, error)
-                pause, retreat = retreat, min(retreat * 2, LONGEST_RETREAT)
+                retreat = await self._retreat(retreat)
+                continue
+            except Exception:
+                # A timer that ends without a word would leave the queue to grow.
+                logger.exception("a tick raised and is tried again in %.0f s", retreat)
+                retreat = await self._retreat(retreat)
+                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await changed.wait()
+
+    async def _retreat(self, seconds: float) -> float:
+        """Leave a failing store alone for so long, whatever is reported meanwhile. Returns how long next time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        return min(seconds * 2, LONGEST_RETREAT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from bandog._ticking import Tick, Ticking, drive_async
@@ -23,8 +25,19 @@ if TYPE_CHECKING:
 __all__ = ["AsyncWatchdog"]
 
 
+async def _awaited(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """What came of it. Returned, not raised: a task that raises ``SystemExit`` or Ctrl-C takes its loop along."""
+    try:
+        return await awaitable, None
+    except BaseException as error:  # noqa: BLE001 - as above
+        return None, error
+
+
 class AsyncWatchdog(Ticking):
     """:class:`Watchdog` for coroutines: runs one job per ``await tick()``. An asynchronous context manager."""
+
+    # Left to the first claim: it may have to wait for the write lock, and the loop must not.
+    _adopts = False
 
     def __init__(
         self,
@@ -52,6 +65,29 @@ class AsyncWatchdog(Ticking):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    async def _in_context(self, job: ClaimedJob, token: CancellationToken) -> Any:
+        context = contextvars.copy_context()
+        awaitable = context.run(self._execute, job, token)
+        if not inspect.isawaitable(awaitable):
+            return awaitable
+        # A task has a context of its own. Cancelling the one that waits cancels it, and waits for its end.
+        task = asyncio.get_running_loop().create_task(_awaited(awaitable), context=context)
+        try:
+            value, error = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            if task.cancelled():
+                raise  # before it began
+            # It may answer the cancellation with a report of its own.
+            value, error = task.result()
+        try:
+            if error is not None:
+                raise error
+            return value
+        finally:
+            del value, error  # no frame keeps a traceback that keeps it
 
     def _pause(self, seconds: float) -> Any:
         return asyncio.sleep(seconds)

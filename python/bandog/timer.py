@@ -100,14 +100,21 @@ class Timer:
         while not self._stopping.is_set():
             self._changed.clear()
             try:
-                if self._watchdog.tick().kind not in RESTING:
-                    retreat = self._poll
+                tick = self._watchdog.tick()
+                retreat = self._poll
+                if tick.kind not in RESTING:
                     continue
                 pause = seconds_until(self._queue.next_wake(), self._poll)
             except QueueClosed:
                 return
             except StoreError as error:
                 logger.warning("a tick failed and is tried again in %.0f s: %s", retreat, error)
+                self._stopping.wait(retreat)
+                retreat = min(retreat * 2, LONGEST_RETREAT)
+                continue
+            except Exception:
+                # A timer that ends without a word would leave the queue to grow.
+                logger.exception("a tick raised and is tried again in %.0f s", retreat)
                 self._stopping.wait(retreat)
                 retreat = min(retreat * 2, LONGEST_RETREAT)
                 continue

@@ -36,7 +36,11 @@ class WakeCalls:
         self._lock = threading.Lock()
 
     def add(self, callback: WakeCallback) -> None:
-        """Have ``callback`` called, too."""
+        """Have ``callback`` called, too.
+
+        Raises:
+            QueueClosed: the queue was closed.
+        """
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
             self._engine.set_wake(self._call)

@@ -10,12 +10,13 @@ pub mod lease;
 mod tests;
 pub mod wake;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cancellation::CancellationToken;
 use self::lease::{Keep, LeaseKeeper};
 use self::wake::{Wake, WakeCallback};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fork::Generation;
 use crate::job::{Claim, ClaimName, Micros, Report};
 use crate::store::Store;
@@ -25,6 +26,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     keeper: LeaseKeeper,
     wake: Mutex<Option<Wake>>,
+    closed: AtomicBool,
     opened_in: Generation,
 }
 
@@ -44,7 +46,7 @@ impl Engine {
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         let keeper = LeaseKeeper::new(Arc::clone(&store));
-        Self { store, keeper, wake: Mutex::default(), opened_in: Generation::current() }
+        Self { store, keeper, wake: Mutex::default(), closed: AtomicBool::new(false), opened_in: Generation::current() }
     }
 
     /// Whether this is the process that opened it, and not a forked child of it.
@@ -107,6 +109,9 @@ impl Engine {
         let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
         *wake = None;
         if let Some(callback) = callback {
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(Error::Closed);
+            }
             *wake = Some(Wake::start(Arc::clone(&self.store), callback)?);
         }
         Ok(())
@@ -114,6 +119,7 @@ impl Engine {
 
     /// Stop renewing and waking, then close the store.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
         self.wake.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.keeper.stop();
         self.store.close();

@@ -90,7 +90,12 @@ fn run(shared: &Shared, store: &dyn Store, callback: &WakeCallback) {
         state.changed = false;
         drop(state);
         match store.next_wake().wait() {
-            Ok(next) => callback(next),
+            Ok(next) => {
+                if shared.lock().stopped {
+                    return;
+                }
+                callback(next);
+            }
             Err(Error::Closed) => return,
             // The change is lost to the host, which polls: the wake is a hint.
             Err(error) => log::warn!("the host was not told of a change: {error}"),

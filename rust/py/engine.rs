@@ -9,6 +9,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::attach::attach;
 use super::clock::FakeClock;
 use super::completion::Completion;
 use super::convert;
@@ -406,9 +407,9 @@ impl Engine {
         }))
     }
 
-    /// Take part in running the jobs: with leases, where claims that nobody probes any more get one, or as the one runtime
-    /// that probes.
-    fn lock_runtime(&self, py: Python<'_>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<RuntimeLock> {
+    /// Take part in running the jobs: with leases, or as the one runtime that probes. With `adopt`, claims that nobody probes
+    /// any more get a lease at once, and not only with the next claim.
+    fn lock_runtime(&self, py: Python<'_>, lease: Option<&Bound<'_, PyAny>>, adopt: bool) -> PyResult<RuntimeLock> {
         let engine = self.engine(py)?;
         let Some(lease) = lease else {
             let lock = engine.store().lock_runtime(Runtime::Probe).map_err(|error| raise(py, error, None))?;
@@ -417,7 +418,9 @@ impl Engine {
         let lease = convert::duration(lease, "lease").map_err(refused(py))?;
         admission::lease(lease).map_err(|error| raise(py, error, None))?;
         let lock = engine.store().lock_runtime(Runtime::Lease).map_err(|error| raise(py, error, None))?;
-        py.detach(|| engine.adopt(lease)).map_err(|error| raise(py, error, None))?;
+        if adopt {
+            py.detach(|| engine.adopt(lease)).map_err(|error| raise(py, error, None))?;
+        }
         Ok(RuntimeLock::new(lock))
     }
 
@@ -445,7 +448,7 @@ impl Engine {
         let wake = callback.map(|callback| -> WakeCallback {
             Box::new(move |next| {
                 // `None`: the interpreter shuts down.
-                let _ = Python::try_attach(|py| {
+                let _ = attach(|py| {
                     let called = next
                         .map(|next| convert::datetime(py, next))
                         .transpose()
@@ -465,6 +468,22 @@ impl Engine {
             py.detach(|| self.engine.close());
         }
     }
+}
+
+/// Have a thread of ours call a Python function: what it returns or raises.
+#[pyfunction]
+pub(super) fn in_thread(call: Py<PyAny>) -> PyResult<Completion> {
+    let (reply, completion) = crate::completion::Completion::<PyResult<Py<PyAny>>>::pair();
+    let body = move || {
+        if let Some(result) = attach(|py| call.call0(py)) {
+            reply.send(Ok(result));
+        }
+    };
+    std::thread::Builder::new().name("bandog-open".into()).spawn(body)?;
+    Ok(Completion::new(completion, |py, answer| match answer {
+        Ok(result) => result,
+        Err(error) => Err(raise(py, error, None)),
+    }))
 }
 
 fn lane_names(queue: &Bound<'_, PyAny>, lane: &Bound<'_, PyAny>) -> Result<(String, String), Failure> {

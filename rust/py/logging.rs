@@ -10,6 +10,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::prelude::*;
 use pyo3_log::{Caching, Logger};
 
+use super::attach::attach;
 use crate::fork::Generation;
 
 /// How many records may wait. More are dropped, so that a process whose interpreter is busy for long does not grow.
@@ -60,7 +61,7 @@ impl Log for Deferred {
 fn deliver(python: &Logger, messages: Receiver<Message>) {
     for message in messages {
         // `None`: the interpreter shuts down, and nobody is there to read it.
-        let delivered = Python::try_attach(|_| {
+        let delivered = attach(|_| {
             let Message { level, target, text } = &message;
             python.log(&Record::builder().level(*level).target(target).args(format_args!("{text}")).build());
         });

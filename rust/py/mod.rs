@@ -4,6 +4,7 @@
 //! - `completion`: one result, waited for
 //! - `rows`: what the store answers (`ClaimedJob`, `Admission`, `JobRecord`), converted when it is looked at
 //! - `token`: the cancellation token
+//! - `attach`: how threads of ours enter the interpreter, and are kept out once it ends
 //! - `deliver`: the thread that calls into the interpreter for those who must not wait for it
 //! - `runtime_lock`: who runs the jobs
 //! - `convert`, `json`: Python values to the engine's and back
@@ -11,6 +12,7 @@
 //! - `logging`: log records, handed over so that no thread of ours waits for the interpreter
 //! - `clock`: the clock that tests move
 
+mod attach;
 mod clock;
 mod completion;
 mod convert;
@@ -62,6 +64,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(canonical_json, module)?)?;
     module.add_function(wrap_pyfunction!(canonical_json_text, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::in_thread, module)?)?;
+    module.add_function(wrap_pyfunction!(attach::shut_down, module)?)?;
     Ok(())
 }
 

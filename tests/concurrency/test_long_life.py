@@ -1,0 +1,37 @@
+"""A worker that lives long does not grow: by jobs done, failed or cancelled, or by calls that were abandoned (C46).
+
+``BANDOG_LIFE`` scales it: 10 is the figure of C46.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from processes import Child, assert_sound
+
+SCALE = float(os.environ.get("BANDOG_LIFE", "1"))
+MEBIBYTE = 1 << 20
+
+
+def test_a_long_life_leaves_no_memory_threads_descriptors_or_frames(
+    tmp_path: Path, start: Callable[..., Child]
+) -> None:
+    path = tmp_path / "jobs.sqlite"
+    child = start("lifelong.py", path, SCALE)
+    facts = json.loads(child.hear(160 * max(1.0, SCALE)))
+    child.finish()
+    for name, grown in facts["phases"].items():
+        print(name, grown)
+    assert set(facts["phases"]) == {"completing", "failing", "cancelling", "abandoning"}
+    assert facts["held"] == 0
+    for name, grown in facts["phases"].items():
+        assert grown["resident"] <= 20 * MEBIBYTE, name
+        assert grown["threads"] <= 0, name
+        assert grown["descriptors"] <= 0, name
+        # Not even until the next collection of garbage, but for the last one of each face.
+        assert grown["uncollected"] <= 2, name
+        assert grown["large"] <= 0, name
+    assert_sound(path)
