@@ -87,7 +87,7 @@ class AsyncWatchdog(Ticking):
                 raise error
             return value
         finally:
-            del value, error  # no frame keeps a traceback that keeps it
+            del task, value, error  # no frame keeps a traceback that keeps it
 
     def _pause(self, seconds: float) -> Any:
         return asyncio.sleep(seconds)

@@ -55,7 +55,8 @@ class Progress:
 
 
 progress = Progress()
-tally = threading.Lock()
+# Reentrant: the garbage collector may end a Finalized, which counts too, in the middle of counting.
+tally = threading.RLock()
 
 
 def count(counter: collections.Counter[str], *job_ids: str) -> None:

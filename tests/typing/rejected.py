@@ -38,7 +38,7 @@ def pull_wrongly(queue: bandog.Queue) -> None:
     queue.fail(claim)  # pyright: ignore[reportCallIssue]
     queue.fail(claim, "why", False)  # pyright: ignore[reportCallIssue]
     queue.renew(claim, 30)  # pyright: ignore[reportCallIssue]
-    queue.purge()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    queue.purge()  # pyright: ignore[reportCallIssue]
 
 
 def no_outcome(_job: bandog.ClaimedJob, _cancel: bandog.CancellationToken) -> str:
