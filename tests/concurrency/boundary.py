@@ -233,10 +233,17 @@ def main() -> None:
             faulthandler.dump_traceback()
     facts["stopping"] = time.monotonic() - before
     gc.set_threshold(700)
-    gc.collect()
-    while claims := queue.claim(limit=1000, lease=LEASE):
-        settled(claims, queue.settle_many([(claim, bandog.Completed()) for claim in claims]))
     asyncio.run(other.close())
+    # Finalizers and wakes under way admit jobs after the threads have ended: drained is what stays empty for a while.
+    quiet = 0
+    while quiet < 5:
+        gc.collect()
+        if claims := queue.claim(limit=1000, lease=LEASE):
+            settled(claims, queue.settle_many([(claim, bandog.Completed()) for claim in claims]))
+            quiet = 0
+        else:
+            quiet += 1
+            time.sleep(0.1)
     queue.close()
     facts |= {
         "problems": list(problems),

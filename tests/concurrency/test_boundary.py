@@ -46,7 +46,14 @@ def test_nothing_stalls_or_deadlocks_and_every_job_ends_once(tmp_path: Path, sta
         assert facts["count"][kind] > 10, f"{kind} was hardly called, so that this shows little"
     assert facts["gap"]["any"] <= STALL + facts["spin"]
     assert facts["stopping"] < 30
-    assert (facts["admitted twice"], facts["ended twice"], facts["never ended"]) == ([], [], [])
-    assert facts["admitted"] == facts["ended"]
+    assert (facts["admitted twice"], facts["ended twice"]) == ([], [])
     assert_sound(path)
-    assert select(path, "SELECT count(*) FROM bandog_outcome") == [(facts["ended"] + 1,)]
+    # The child counts what it is told, in callbacks that may be cut short at the end; the file knows.
+    ((jobs, outcomes, queued, running),) = select(
+        path,
+        "SELECT (SELECT count(*) FROM bandog_job), (SELECT count(*) FROM bandog_outcome), "
+        "(SELECT count(*) FROM bandog_ready), (SELECT count(*) FROM bandog_lease)",
+    )
+    assert (outcomes, queued, running) == (jobs, 0, 0)
+    assert jobs >= facts["admitted"] + 1
+    assert facts["ended"] <= outcomes
