@@ -168,7 +168,8 @@ def waking(queue: bandog.Queue) -> None:
         number = next(numbers)
         with suppress(bandog.QueueClosed):
             if number % 4 == 0:
-                count(admitted, queue.enqueue("wake").job_id)
+                if not over.is_set():
+                    count(admitted, queue.enqueue("wake").job_id)
             claims = queue.claim(limit=1, lease=LEASE, queues="default")
             settled(claims, queue.settle_many([(claim, bandog.Completed()) for claim in claims]))
         progress.note("wake")
@@ -236,7 +237,8 @@ def main() -> None:
     asyncio.run(other.close())
     # Finalizers and wakes under way admit jobs after the threads have ended: drained is what stays empty for a while.
     quiet = 0
-    while quiet < 5:
+    drained_by = time.monotonic() + 30
+    while quiet < 5 and time.monotonic() < drained_by:
         gc.collect()
         if claims := queue.claim(limit=1000, lease=LEASE):
             settled(claims, queue.settle_many([(claim, bandog.Completed()) for claim in claims]))
