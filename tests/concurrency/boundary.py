@@ -168,8 +168,7 @@ def waking(queue: bandog.Queue) -> None:
         number = next(numbers)
         with suppress(bandog.QueueClosed):
             if number % 4 == 0:
-                if not over.is_set():
-                    count(admitted, queue.enqueue("wake").job_id)
+                count(admitted, queue.enqueue("wake").job_id)
             claims = queue.claim(limit=1, lease=LEASE, queues="default")
             settled(claims, queue.settle_many([(claim, bandog.Completed()) for claim in claims]))
         progress.note("wake")
