@@ -12,10 +12,7 @@ use crate::store::sql;
 pub(super) fn cancel(transaction: &Transaction<'_>, jobs: &[(String, String)]) -> Result<Vec<Result<Cancellation>>> {
     let mut answers = Vec::with_capacity(jobs.len());
     for (job_id, reason) in jobs {
-        answers.push(match cancel_one(transaction, job_id, reason) {
-            Err(error @ Error::JobNotFound { .. }) => Err(error),
-            other => Ok(other?),
-        });
+        answers.push(rows::own_answer(cancel_one(transaction, job_id, reason))?);
     }
     Ok(answers)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 
 use super::rows::{self, LastReport, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::{Counters, Due, Micros, OutcomeKind};
 use crate::management::{PurgeRequest, Requeue};
 use crate::store::sql;
@@ -14,10 +14,7 @@ use crate::store::sql;
 pub(super) fn requeue(transaction: &Transaction<'_>, job_ids: &[String], force: bool) -> Result<Vec<Result<Requeue>>> {
     let mut answers = Vec::with_capacity(job_ids.len());
     for job_id in job_ids {
-        answers.push(match requeue_one(transaction, job_id, force) {
-            Err(error @ Error::JobNotFound { .. }) => Err(error),
-            other => Ok(other?),
-        });
+        answers.push(rows::own_answer(requeue_one(transaction, job_id, force))?);
     }
     Ok(answers)
 }

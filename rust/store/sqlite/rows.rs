@@ -68,6 +68,14 @@ pub(super) fn number_of_job(transaction: &Transaction<'_>, job_id: &str) -> Resu
         .ok_or_else(|| Error::JobNotFound { job_id: job_id.to_owned() })
 }
 
+/// In a batch, a job that is not there is the answer to its own request; any other error is the whole batch's.
+pub(super) fn own_answer<T>(result: Result<T>) -> Result<Result<T>> {
+    match result {
+        Err(error @ Error::JobNotFound { .. }) => Ok(Err(error)),
+        other => other.map(Ok),
+    }
+}
+
 /// A queued job.
 pub(super) struct FoundReady {
     pub(super) number: i64,

@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, params};
 
 use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::{ClaimName, Micros, OutcomeKind, Report, Settlement};
 use crate::store::sql;
 use crate::transition::{self, Next};
@@ -21,10 +21,7 @@ pub(super) fn settle(
         put_outcome: transaction.prepare(sql::sqlite::PUT_OUTCOME)?,
     };
     for (claim, report) in reports {
-        answers.push(match settle_one(transaction, &mut statements, &claim, report) {
-            Err(error @ Error::JobNotFound { .. }) => Err(error),
-            other => Ok(other?),
-        });
+        answers.push(rows::own_answer(settle_one(transaction, &mut statements, &claim, report))?);
     }
     Ok(answers)
 }
