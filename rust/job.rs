@@ -204,6 +204,9 @@ pub struct Claimed {
     pub claims: Vec<Claim>,
     /// What the recovery in front of the claim did.
     pub recovery: Recovered,
+    /// Where fewer jobs were due than were asked for: in how long the next job of these queues is due, or the next lease
+    /// ends. `None` with nothing to come.
+    pub next_in: Option<Micros>,
 }
 
 /// The answer to the renewal of one claim.

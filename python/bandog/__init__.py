@@ -27,7 +27,9 @@ from bandog.errors import (
     StoreBusy,
     StoreError,
     StoreFailed,
+    WorkerStateError,
 )
+from bandog.events import Event, WorkerStats
 from bandog.job import Backoff, Job
 from bandog.outcome import (
     Cancelled,
@@ -40,6 +42,7 @@ from bandog.outcome import (
     Snooze,
 )
 from bandog.queue import Queue, connect
+from bandog.tasks import Task, Tasks
 from bandog.timer import Timer
 from bandog.watchdog import Tick, Watchdog
 
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from bandog.async_queue import AsyncQueue, connect_async
     from bandog.async_timer import AsyncTimer
     from bandog.async_watchdog import AsyncWatchdog
+    from bandog.worker import Worker
 
 __version__ = _core_module.__version__
 
@@ -55,6 +59,7 @@ _ASYNC = {
     "AsyncTimer": "async_timer",
     "AsyncWatchdog": "async_watchdog",
     "connect_async": "async_queue",
+    "Worker": "worker",
 }
 
 
@@ -91,6 +96,7 @@ __all__ = [
     "CannotOpen",
     "ClaimedJob",
     "Completed",
+    "Event",
     "Failed",
     "FailedLane",
     "ForkedQueue",
@@ -121,9 +127,14 @@ __all__ = [
     "StoreBusy",
     "StoreError",
     "StoreFailed",
+    "Task",
+    "Tasks",
     "Tick",
     "Timer",
     "Watchdog",
+    "Worker",
+    "WorkerStateError",
+    "WorkerStats",
     "__version__",
     "connect",
     "connect_async",

@@ -26,14 +26,21 @@ __all__ = [
     "Completion",
     "Engine",
     "FakeClock",
+    "FrozenReport",
     "JobRecord",
+    "Pool",
     "RuntimeLock",
     "__version__",
+    "abort_token",
     "canonical_json",
     "canonical_json_text",
+    "freeze_report",
     "in_thread",
+    "remote_token",
     "shut_down",
     "sqlite_version",
+    "thaw_claim",
+    "thaw_report",
 ]
 
 _T = TypeVar("_T")
@@ -346,6 +353,26 @@ class Engine:
             QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
         """
 
+    @property
+    def payload_limit(self) -> int:
+        """The most bytes that a payload, result or evidence may have as canonical JSON."""
+
+    def start_pool(self, settings: Any) -> Pool:
+        """Start a pool, whose threads claim jobs and record what comes of them.
+
+        Args:
+            settings: an object with the attributes ``worker`` (str), ``queues`` (list of str, or ``None`` for all),
+                ``lease`` (seconds), ``concurrency`` (1 to 100,000: how many jobs run at once), ``prefetch`` (0 to
+                100,000: how many more are claimed), ``timeout`` (seconds for jobs that do not say, or ``None``),
+                ``poll`` (seconds between two looks at an idle store), ``on_events`` (called with a list of tuples
+                ``(kind, job_id, queue, attempt, available_at, reason)`` after changes were recorded, or ``None``) and
+                ``on_available`` (called when jobs wait, in place of threads in :meth:`Pool.next`, or ``None``). Both
+                are called from the thread for callbacks, and must return soon.
+
+        Raises:
+            InvalidJob: a setting that is not allowed. QueueClosed, StoreFailed: nothing was started.
+        """
+
     def recover_claim(self, number: int, lease_token: str) -> Completion[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Deal with one claim that a liveness probe found dead, unless it has ended meanwhile.
 
@@ -483,6 +510,7 @@ class ClaimedJob:
     Its ``repr`` leaves out the lease token: whoever has that may settle the job.
     """
 
+    def __reduce__(self) -> tuple[Any, Any]: ...
     @property
     def job_id(self) -> str:
         """The job's id. Give it to a provider that deduplicates."""
@@ -644,6 +672,63 @@ class JobRecord:
         """Once ``settled``, what was recorded."""
 
 @final
+class FrozenReport:
+    """A report that was read and checked; picklable. Taken wherever an outcome is."""
+
+    def __reduce__(self) -> tuple[Any, Any]: ...
+
+_Task: TypeAlias = tuple[int, ClaimedJob, CancellationToken]
+
+@final
+class Pool:
+    """Claimed jobs for executors, and their reports back; see :meth:`Engine.start_pool`.
+
+    A slot is one running job's place. Dropping the pool drains it; its thread goes on until what runs has been
+    recorded.
+    """
+
+    def next(self, slot: int | None = None, report: Report | FrozenReport | None = None) -> _Task | None:
+        """Finish a job, then wait for the next one, outside the interpreter.
+
+        Args:
+            slot: of the job that has ended; ``None`` for none.
+            report: what came of it; ``None`` for completed.
+
+        Returns:
+            ``(slot, job, token)``; ``None`` once there will be no more.
+
+        Raises:
+            InvalidJob: a report that cannot be read, or whatever reading it raises. Then nothing was finished.
+            ForkedQueue: in a forked child.
+        """
+
+    def take(self, limit: int) -> list[_Task]:
+        """Up to ``limit`` jobs that can start now, each as for :meth:`next`. Never waits."""
+
+    def finish(self, slot: int, report: Report | FrozenReport | None = None) -> None:
+        """Finish a job, as :meth:`next` does. Never waits. One that was finished before is left alone."""
+
+    def lose(self, slot: int, how: str) -> None:
+        """Finish a job whose executor is dead: its claim is recovered at once. ``how`` is for the record."""
+
+    def drain(self) -> None:
+        """Claim nothing more, and hand back what nobody has started."""
+
+    def wait(self, state: str, timeout: float) -> bool:
+        """Wait for a state, ``timeout`` seconds at most: ``idle`` (no job runs), ``recorded`` (every report is) or
+        ``drained`` (no job is due, none runs, all is recorded). Whether it was reached.
+        """
+
+    def abort(self) -> None:
+        """Abort the tokens of all running jobs, with the reason ``shutdown``."""
+
+    def running(self) -> list[str]:
+        """The ids of the running jobs."""
+
+    def stats(self) -> dict[str, Any]:
+        """The fields of :class:`bandog.events.WorkerStats`, but for ``state``."""
+
+@final
 class RuntimeLock:
     """A runtime's part in running the jobs of a store. Ends when it is released or collected."""
 
@@ -729,6 +814,37 @@ def canonical_json(value: Any, limit: int) -> str:
 
 def canonical_json_text(text: str, limit: int) -> str:
     """The canonical JSON text of a JSON text. See :func:`canonical_json`; a key that occurs twice is refused too."""
+
+def freeze_report(report: Report, limit: int) -> FrozenReport:
+    """Read and check a report.
+
+    Args:
+        report: an outcome, ``Snooze`` or ``Release``.
+        limit: the most bytes of a result or evidence.
+
+    Raises:
+        InvalidJob: one that cannot be read, or whatever reading it raises.
+    """
+
+def thaw_report(
+    kind: str, text: str | None, retry: bool, wait: int | None, backoff: tuple[int, int, float] | None
+) -> FrozenReport:
+    """The inverse of pickling a :class:`FrozenReport`."""
+
+def thaw_claim(
+    names: tuple[str, str, str, str],
+    payload: str,
+    numbers: tuple[int, int, int, int, int, int | None, int | None],
+    times: tuple[int | None, int, int],
+    last_error: str | None,
+) -> ClaimedJob:
+    """The inverse of pickling a :class:`ClaimedJob`."""
+
+def remote_token() -> CancellationToken:
+    """A token that is aborted by :func:`abort_token` alone: of a job in a child process."""
+
+def abort_token(token: CancellationToken, reason: str, detail: str | None) -> None:
+    """Abort a token of :func:`remote_token`."""
 
 def in_thread(call: Callable[[], _T]) -> Completion[_T]:
     """Have a thread of the engine's call a function. The completion has what it returns, or raises what it raises."""

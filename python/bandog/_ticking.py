@@ -10,14 +10,14 @@ import contextvars
 import inspect
 import logging
 import threading
-import traceback as tracebacks
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bandog._operations import DEFAULT_LEASE, Call, default_worker, queue_names
+from bandog._reports import as_report, of_error, readable
 from bandog.errors import InvalidJob, StorageFull, StoreBusy, StoreError
-from bandog.outcome import Cancelled, Completed, Failed, Interrupted, Outcome, OutcomeUnknown, Release, Report, Snooze
+from bandog.outcome import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
 
     from bandog._core import CancellationToken, ClaimedJob, JobRecord
     from bandog._operations import Seconds
+    from bandog.outcome import Outcome, Report
 
     Step: TypeAlias = Callable[[], Any]
     Steps: TypeAlias = Generator[Step, Any, Any]
     IsAlive: TypeAlias = Callable[[JobRecord], object]
 
-__all__ = ["Tick", "Ticking", "drive", "drive_async", "failure"]
+__all__ = ["Tick", "Ticking", "drive", "drive_async"]
 
 logger = logging.getLogger("bandog.watchdog")
-
-_REPORTS = (Completed, Failed, Cancelled, OutcomeUnknown, Snooze, Release)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +164,10 @@ class Ticking:
         interrupt: BaseException | None = None
         try:
             try:
-                report = _as_report((yield from _do(partial(self._in_context, job, token))))
+                report = as_report((yield from _do(partial(self._in_context, job, token))))
             except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome
                 interrupt = error if self._is_interrupt(error) else None
-                report = failure(error)
+                report = of_error(error, token)
             try:
                 settled = yield from self._record(job, token, report)
             except StoreError:
@@ -180,9 +179,9 @@ class Ticking:
                     try:
                         settled = yield from self._record(job, token, report)
                     except KeyboardInterrupt:
-                        settled = yield from self._record(job, token, _readable(report, error))
+                        settled = yield from self._record(job, token, readable(report, error))
                 else:
-                    settled = yield from self._record(job, token, _readable(report, error))
+                    settled = yield from self._record(job, token, readable(report, error))
         finally:
             self._queue.engine.let_go(job)
         try:
@@ -264,35 +263,3 @@ async def drive_async(steps: Steps) -> Any:
             step = steps.send(answer)
     except StopIteration as done:
         return done.value
-
-
-def _as_report(value: Any) -> Report:
-    if value is None:
-        return Completed()
-    if isinstance(value, _REPORTS):
-        return value
-    if isinstance(value, Interrupted):
-        return Failed("the executor returned Interrupted, which only recovery may record", retry=False)
-    return Failed(
-        f"the executor returned {type(value).__name__}, which is no outcome: return Completed(result) to keep a result",
-        retry=False,
-    )
-
-
-def _readable(report: Report, error: BaseException) -> Report:
-    """In place of a report that raised when it was read. What is unknown stays unknown; the rest is a final failure."""
-    reason = failure(error).reason
-    if isinstance(report, OutcomeUnknown):
-        return OutcomeUnknown(f"evidence not storable: {reason}")
-    return Failed(f"the outcome cannot be recorded: {reason}", retry=False)
-
-
-def failure(error: BaseException) -> Failed:
-    """The failure that an exception means: its type, message and where it was raised. No frame is kept alive."""
-    try:
-        summary = "".join(tracebacks.format_exception_only(error)).strip()
-        frames = tracebacks.extract_tb(error.__traceback__)
-        where = f" (at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    except Exception:  # noqa: BLE001 - a __str__ that raises must not cost the job its outcome
-        summary, where = type(error).__name__, ""
-    return Failed(f"{summary}{where}")

@@ -1,36 +1,18 @@
-"""The command line: one click group, a command per verb. Needs the extra ``cli``; :mod:`bandog.__main__` starts it.
+"""The entry point of the command line: looks whether what it needs is installed, then hands over to ``bandog._cli``.
 
-Exit codes of every command: 0, it did what it says; 1, the queue cannot be used, and standard error says why; 2, wrong
-arguments; 130, stopped by Ctrl-C.
+The library needs nothing but the interpreter; the command line needs click and rich, which the extra ``cli`` brings.
 """
 
 from __future__ import annotations
 
-import click
+import sys
+from importlib.util import find_spec
 
-import bandog
-from bandog.demo import demo
+__all__ = ["main", "run"]
 
-__all__ = ["commands", "run"]
-
+REMEDY = "the command line needs {}, which the extra cli brings: python -m pip install 'bandog[cli]'"
+USAGE = 2
 INTERRUPTED = 130
-
-
-@click.group("bandog", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(bandog.__version__, prog_name="bandog")
-def commands() -> None:
-    """A durable job queue on one file."""
-
-
-@commands.command("demo")
-@click.argument("file", type=click.Path(dir_okay=False), default="demo.sqlite")
-def _demo(file: str) -> int:
-    """Run a few hundred jobs of every kind, and tell what happened and why.
-
-    FILE is the database (demo.sqlite where none is given), created where it is missing. Run it again to see that an
-    identical replay creates nothing; stop it with Ctrl-C and run it again to see it go on.
-    """
-    return 0 if demo(file) else INTERRUPTED
 
 
 def run(arguments: list[str]) -> int:
@@ -40,16 +22,21 @@ def run(arguments: list[str]) -> int:
         arguments: those of the command line, without the name of the program.
 
     Returns:
-        The exit code.
+        The exit code; ``bandog --help`` tells what each means. It is 2 where the extra ``cli`` is not installed.
     """
+    missing = [name for name in ("click", "rich") if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(f"bandog: {REMEDY.format(' and '.join(missing))}\n")
+        return USAGE
     try:
-        code: object = commands.main(arguments, prog_name="bandog", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+        # Only now is it known that it can be imported.
+        from bandog._cli.exits import carry_out  # noqa: PLC0415
+        from bandog._cli.group import commands  # noqa: PLC0415
+    except KeyboardInterrupt:
         return INTERRUPTED
-    except bandog.BandogError as error:
-        click.echo(f"bandog: {error}", err=True)
-        return 1
-    return code if isinstance(code, int) else 0
+    return carry_out(commands, arguments)
+
+
+def main() -> int:
+    """Run the command that the program was started with, and return its exit code."""
+    return run(sys.argv[1:])

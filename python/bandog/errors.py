@@ -11,6 +11,7 @@
     ├── JobNotFound (LookupError)    no such job: never admitted, or purged
     ├── StaleClaim                   the claim has ended; nothing was changed
     ├── JobAborted                   raised by CancellationToken.raise_if_aborted()
+    ├── WorkerStateError             the worker was started before
     ├── QueueClosed                  the queue was closed
     ├── ForkedQueue                  the queue was opened before a fork and used in the child
     ├── NativeModuleMissing          the compiled part of bandog cannot be loaded (ImportError)
@@ -50,6 +51,7 @@ __all__ = [
     "StoreBusy",
     "StoreError",
     "StoreFailed",
+    "WorkerStateError",
 ]
 
 
@@ -182,6 +184,18 @@ class JobAborted(BandogError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the job should stop: {reason}")
         self.reason = reason
+
+
+class WorkerStateError(BandogError):
+    """A worker was started that had been started before.
+
+    Attributes:
+        state (str): what it does now.
+    """
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class QueueClosed(BandogError):

@@ -87,29 +87,68 @@ impl LeaseKeeper {
     /// # Errors
     /// `StoreFailed` where the thread could not be started; then the claim is not kept.
     pub fn keep(&self, keep: Keep) -> Result<CancellationToken> {
+        let mut tokens = self.keep_all(vec![keep])?;
+        tokens.pop().ok_or(Error::Closed)
+    }
+
+    /// Keep several claims; one token each, in order.
+    ///
+    /// # Errors
+    /// As [`Self::keep`]; then none is kept.
+    pub fn keep_all(&self, keeps: Vec<Keep>) -> Result<Vec<CancellationToken>> {
+        if keeps.is_empty() {
+            return Ok(Vec::new());
+        }
         self.ensure_thread()?;
-        let Keep { key, lease, timeout, asked_at } = keep;
-        let deadline = asked_at.saturating_add(lease.unwrap_or(Micros::MAX));
-        let token = CancellationToken::new(Arc::clone(&self.shared.clock), deadline);
-        let held = Held {
-            lease,
-            renew_at: asked_at.saturating_add(renewal_pause(lease)),
-            times_out_at: timeout.map_or(Micros::MAX, |timeout| asked_at.saturating_add(timeout)),
-            token: token.clone(),
-        };
+        let mut tokens = Vec::with_capacity(keeps.len());
         let mut state = self.shared.lock();
-        let earlier = held.next() < state.asleep_until;
-        state.held.insert(key, held);
+        let mut earlier = false;
+        for Keep { key, lease, timeout, asked_at } in keeps {
+            let deadline = asked_at.saturating_add(lease.unwrap_or(Micros::MAX));
+            let token = CancellationToken::new(Arc::clone(&self.shared.clock), deadline);
+            let held = Held {
+                lease,
+                renew_at: asked_at.saturating_add(renewal_pause(lease)),
+                times_out_at: timeout.map_or(Micros::MAX, |timeout| asked_at.saturating_add(timeout)),
+                token: token.clone(),
+            };
+            earlier |= held.next() < state.asleep_until;
+            state.held.insert(key, held);
+            tokens.push(token);
+        }
         drop(state);
         if earlier {
             self.shared.changed.notify_one();
         }
-        Ok(token)
+        Ok(tokens)
+    }
+
+    /// From now on its executor may take so long. Nothing where the claim is not kept.
+    pub fn set_timeout(&self, key: &ClaimKey, timeout: Micros) {
+        let times_out_at = self.shared.clock.now().uptime.saturating_add(timeout);
+        let mut state = self.shared.lock();
+        let earlier = times_out_at < state.asleep_until;
+        if let Some(held) = state.held.get_mut(key) {
+            held.times_out_at = times_out_at;
+            drop(state);
+            if earlier {
+                self.shared.changed.notify_one();
+            }
+        }
     }
 
     /// Stop keeping a claim: it was settled, or shall lapse.
     pub fn let_go(&self, key: &ClaimKey) {
-        self.shared.lock().held.remove(key);
+        let gone = self.shared.lock().held.remove(key);
+        drop(gone); // under no lock: what a token's callbacks hold may do anything when it goes
+    }
+
+    /// Stop keeping several claims.
+    pub fn let_go_all<'key>(&self, keys: impl Iterator<Item = &'key ClaimKey>) {
+        let mut state = self.shared.lock();
+        let gone: Vec<_> = keys.filter_map(|key| state.held.remove(key)).collect();
+        drop(state);
+        drop(gone); // under no lock, as above
     }
 
     /// The cancellation of a job was asked for: tell its executor now, if it runs here. Elsewhere the next renewal does.

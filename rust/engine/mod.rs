@@ -1,11 +1,16 @@
 //! What lives in this process: the store, and the claims that are kept in it.
 //!
 //! - [`lease`]: the thread that renews claims
+//! - [`pool`], [`feeder`]: where claimed jobs wait for executors, and the thread that claims them and records their outcomes
+//! - [`events`]: what a pool tells of its work
 //! - [`wake`]: the thread that tells the host of changes
 //! - [`cancellation`]: the token that tells an executor to stop
 
 pub mod cancellation;
+pub mod events;
+pub mod feeder;
 pub mod lease;
+pub mod pool;
 #[cfg(test)]
 mod tests;
 pub mod wake;
@@ -14,7 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cancellation::CancellationToken;
+use self::events::EventSink;
+use self::feeder::Pool;
 use self::lease::{Keep, LeaseKeeper};
+use self::pool::PoolOptions;
 use self::wake::{Wake, WakeCallback};
 use crate::error::{Error, Result};
 use crate::fork::Generation;
@@ -24,7 +32,7 @@ use crate::store::Store;
 /// An open store, and the keeper of the claims that this process has made in it.
 pub struct Engine {
     store: Arc<dyn Store>,
-    keeper: LeaseKeeper,
+    keeper: Arc<LeaseKeeper>,
     wake: Mutex<Option<Wake>>,
     closed: AtomicBool,
     opened_in: Generation,
@@ -45,7 +53,7 @@ impl Engine {
     /// Run on an open store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let keeper = LeaseKeeper::new(Arc::clone(&store));
+        let keeper = Arc::new(LeaseKeeper::new(Arc::clone(&store)));
         Self { store, keeper, wake: Mutex::default(), closed: AtomicBool::new(false), opened_in: Generation::current() }
     }
 
@@ -80,6 +88,22 @@ impl Engine {
             return Ok(None);
         }
         self.keeper.keep(claim).map(Some)
+    }
+
+    /// Start a pool that claims from this store.
+    ///
+    /// # Errors
+    /// As [`Pool::start`]; `Closed` after closing.
+    pub fn start_pool(
+        &self,
+        options: PoolOptions,
+        events: Option<EventSink>,
+        notify: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Result<Pool> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::Closed);
+        }
+        Pool::start(Arc::clone(&self.store), Arc::clone(&self.keeper), options, events, notify)
     }
 
     /// Give claims of a probing runtime that is gone a lease. Where there are none, nothing is written.

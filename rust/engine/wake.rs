@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::job::Micros;
-use crate::store::Store;
+use crate::store::{Store, Subscription};
 
 /// What the host wants to be told: when the next work is due, `None` with nothing pending.
 pub type WakeCallback = Box<dyn Fn(Option<Micros>) + Send>;
@@ -41,6 +41,7 @@ impl Shared {
 pub struct Wake {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    _subscription: Subscription,
 }
 
 impl Wake {
@@ -51,7 +52,7 @@ impl Wake {
     pub fn start(store: Arc<dyn Store>, callback: WakeCallback) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let reporter = Arc::clone(&shared);
-        store.on_change(Box::new(move || reporter.changed()));
+        let subscription = store.subscribe(Box::new(move |_| reporter.changed()));
         shared.changed();
         let body = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -61,7 +62,7 @@ impl Wake {
                 target: "the wake".into(),
                 problem: format!("its thread could not be started: {error}"),
             })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), _subscription: subscription })
     }
 
     /// Call the host no more. Does not wait for a call that is under way: it may be waiting for the caller.

@@ -27,6 +27,24 @@ pub(super) fn attach<R>(body: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     if CLOSED.load(Ordering::SeqCst) { None } else { Python::try_attach(body) }
 }
 
+/// Wait outside the interpreter, in a thread that is allowed to miss its end: once the interpreter shuts down the thread never
+/// comes back. It would be ended inside native code, which aborts the process.
+pub(super) fn outside<R: Send>(py: Python<'_>, wait: impl FnOnce() -> R + Send) -> R {
+    let result = py.detach(|| {
+        let result = wait();
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        if CLOSED.load(Ordering::SeqCst) {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+            loop {
+                std::thread::park();
+            }
+        }
+        result
+    });
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
 /// Let no thread of ours into the interpreter from here on, and wait for those that are inside.
 #[pyfunction]
 pub(super) fn shut_down(py: Python<'_>) {

@@ -335,6 +335,9 @@ pub(super) fn claim_name(value: &Bound<'_, PyAny>) -> Converted<ClaimName> {
 /// its outcome: then the job fails, finally, and says why.
 pub(super) fn report<'py>(value: &Bound<'py, PyAny>, limit: usize) -> Converted<Report> {
     let py = value.py();
+    if let Ok(frozen) = value.cast::<super::transfer::FrozenReport>() {
+        return Ok(frozen.get().report());
+    }
     if value.is_instance_of::<PyType>() {
         return invalid("outcome", "must be an outcome, not its class: call it, as in Completed()");
     }

@@ -55,9 +55,11 @@ pub(super) fn deliver(call: impl FnOnce(Python<'_>) + Send + 'static) {
             Err(error) => log::error!("the thread for callbacks could not be started, and a callback is lost: {error}"),
         }
     }
-    if let Some(sender) = sender.as_ref() {
-        // An error means that the thread saw the interpreter shut down.
-        let _ = sender.send(Box::new(call));
+    let open = sender.clone();
+    drop(sender);
+    // Under no lock: where the thread saw the interpreter shut down, the call is dropped here, with all that it holds.
+    if let Some(open) = open {
+        let _ = open.send(Box::new(call));
     }
 }
 

@@ -14,6 +14,7 @@ use super::clock::FakeClock;
 use super::completion::Completion;
 use super::convert;
 use super::error::{Failure, raise};
+use super::pool::{Pool, Settings};
 use super::rows::{Admission, ClaimedJob, JobRecord};
 use super::runtime_lock::RuntimeLock;
 use super::token::CancellationToken;
@@ -137,7 +138,7 @@ impl Engine {
         let completion = engine.store().claim(request);
         let undo = Arc::downgrade(&engine);
         let convert = move |py: Python<'_>, claimed| {
-            let Claimed { claims, recovery } = claimed;
+            let Claimed { claims, recovery, .. } = claimed;
             let mut jobs = Vec::with_capacity(claims.len());
             let mut tokens = Vec::with_capacity(if keep { claims.len() } else { 0 });
             for claim in claims {
@@ -146,7 +147,7 @@ impl Engine {
                     let token = engine.keep_fresh(keep).map_err(|error| raise(py, error, None))?;
                     tokens.push(token.map(CancellationToken::new));
                 }
-                jobs.push(ClaimedJob::new(claim));
+                jobs.push(ClaimedJob::new(Arc::new(claim)));
             }
             (
                 PyList::new(py, jobs)?,
@@ -163,6 +164,17 @@ impl Engine {
             }
         };
         Ok(Completion::undoable(completion, convert, undo))
+    }
+
+    /// The most bytes of a payload, result or evidence.
+    #[getter]
+    fn payload_limit(&self) -> usize {
+        self.payload_limit
+    }
+
+    /// Start a pool, from an object with its settings as attributes (see `bandog/_settings.py`).
+    fn start_pool(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<Pool> {
+        Pool::start(py, self.engine(py)?, settings, self.payload_limit)
     }
 
     /// Stop renewing a kept claim.
@@ -402,9 +414,12 @@ impl Engine {
     /// Recover a claim that a liveness probe found dead: `(recovered, interrupted)`.
     fn recover_claim(&self, py: Python<'_>, number: i64, lease_token: String) -> PyResult<Completion> {
         let claim = ClaimKey { number, lease_token: lease_token.into() };
-        Ok(Completion::value(self.engine(py)?.store().recover_claim(claim), |py, recovery| {
-            (PyTuple::new(py, recovery.recovered)?, PyTuple::new(py, recovery.interrupted)?).into_py_any(py)
-        }))
+        Ok(Completion::value(
+            self.engine(py)?.store().recover_claim(claim, "the liveness probe found it dead".into()),
+            |py, recovery| {
+                (PyTuple::new(py, recovery.recovered)?, PyTuple::new(py, recovery.interrupted)?).into_py_any(py)
+            },
+        ))
     }
 
     /// Take part in running the jobs: with leases, or as the one runtime that probes. With `adopt`, claims that nobody probes

@@ -3,7 +3,9 @@
 //! - `engine`: the handle of an open store, one method per operation
 //! - `completion`: one result, waited for
 //! - `rows`: what the store answers (`ClaimedJob`, `Admission`, `JobRecord`), converted when it is looked at
+//! - `pool`: claimed jobs for a worker's executors, and their reports
 //! - `token`: the cancellation token
+//! - `transfer`: what a worker and its child processes hand to each other
 //! - `attach`: how threads of ours enter the interpreter, and are kept out once it ends
 //! - `deliver`: the thread that calls into the interpreter for those who must not wait for it
 //! - `runtime_lock`: who runs the jobs
@@ -21,9 +23,11 @@ mod engine;
 mod error;
 mod json;
 mod logging;
+mod pool;
 mod rows;
 mod runtime_lock;
 mod token;
+mod transfer;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -55,16 +59,27 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<completion::Completion>()?;
+    module.add_class::<pool::Pool>()?;
     module.add_class::<rows::Admission>()?;
     module.add_class::<rows::ClaimedJob>()?;
     module.add_class::<rows::JobRecord>()?;
     module.add_class::<runtime_lock::RuntimeLock>()?;
     module.add_class::<token::CancellationToken>()?;
+    module.add_class::<transfer::FrozenReport>()?;
     module.add_class::<clock::FakeClock>()?;
     module.add_function(wrap_pyfunction!(canonical_json, module)?)?;
     module.add_function(wrap_pyfunction!(canonical_json_text, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
     module.add_function(wrap_pyfunction!(engine::in_thread, module)?)?;
+    for function in [
+        wrap_pyfunction!(transfer::freeze_report, module)?,
+        wrap_pyfunction!(transfer::thaw_report, module)?,
+        wrap_pyfunction!(transfer::thaw_claim, module)?,
+        wrap_pyfunction!(transfer::remote_token, module)?,
+        wrap_pyfunction!(transfer::abort_token, module)?,
+    ] {
+        module.add_function(function)?;
+    }
     module.add_function(wrap_pyfunction!(attach::shut_down, module)?)?;
     Ok(())
 }

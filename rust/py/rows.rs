@@ -1,11 +1,14 @@
 //! What the store answers, as Python sees it: frozen, and converted only when looked at. A batch of a thousand claims costs
 //! a thousand small objects, not a thousand parsed payloads.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use pyo3::{IntoPyObjectExt, intern};
 
-use super::convert;
+use super::{convert, transfer};
 use crate::job::{Claim, ClaimKey, JobRecord as EngineRecord, Micros, OutcomeKind, State};
 use crate::store::Ingested;
 
@@ -28,12 +31,12 @@ fn seconds(micros: Micros) -> f64 {
 /// One claimed job: what an executor is given.
 #[pyclass(frozen, module = "bandog")]
 pub(super) struct ClaimedJob {
-    claim: Claim,
+    claim: Arc<Claim>,
     payload: PyOnceLock<Py<PyAny>>,
 }
 
 impl ClaimedJob {
-    pub(super) fn new(claim: Claim) -> Self {
+    pub(super) fn new(claim: Arc<Claim>) -> Self {
         Self { claim, payload: PyOnceLock::new() }
     }
 
@@ -44,6 +47,12 @@ impl ClaimedJob {
 
 #[pymethods]
 impl ClaimedJob {
+    /// It may be handed to another process, as a worker does with its own.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let parts = transfer::claim_parts(&self.claim).into_pyobject(py)?;
+        Ok((py.import("bandog._core")?.getattr("thaw_claim")?, parts))
+    }
+
     #[getter]
     fn job_id(&self) -> &str {
         &self.claim.job_id

@@ -22,7 +22,7 @@ impl CancellationToken {
     }
 
     /// In a forked child the token's lock may be held by a thread that is not there.
-    fn token(&self, py: Python<'_>) -> PyResult<&EngineToken> {
+    pub(super) fn token(&self, py: Python<'_>) -> PyResult<&EngineToken> {
         self.made_in.check().map_err(|error| super::error::raise(py, error, None))?;
         Ok(&self.token)
     }

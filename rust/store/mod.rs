@@ -3,6 +3,7 @@
 //! Every method returns at once with a [`Completion`]; what it does is one transaction. Engine and boundary know only this
 //! trait, so that a store behind a network fits in beside a file.
 
+mod changes;
 mod sql;
 pub mod sqlite;
 
@@ -27,6 +28,10 @@ pub trait Store: Send + Sync {
 
     /// End claims with what their holders report, each only where it still holds.
     fn settle(&self, reports: Vec<(ClaimName, Report)>) -> Completion<Vec<Result<Settlement>>>;
+
+    /// Settle claims, then claim more: what a worker does between two batches of jobs. In one transaction where that saves
+    /// one; a store with a connection for each does both at once.
+    fn exchange(&self, reports: Vec<(ClaimName, Report)>, claim: Option<ClaimRequest>) -> Completion<Exchanged>;
 
     /// Put up to `limit` lost claims back, or settle them `interrupted` where no budget is left.
     fn recover(&self, limit: u32) -> Completion<Recovered>;
@@ -58,8 +63,8 @@ pub trait Store: Send + Sync {
     /// The oldest claim that a liveness probe stands for, after a place in that order.
     fn probe(&self, after: Option<Cursor>) -> Completion<Option<Probed>>;
 
-    /// Recover one claim that a liveness probe found dead, if it still runs.
-    fn recover_claim(&self, claim: ClaimKey) -> Completion<Recovered>;
+    /// Recover one claim that is known to be lost, if it still runs; `how` says how it is known.
+    fn recover_claim(&self, claim: ClaimKey, how: String) -> Completion<Recovered>;
 
     /// Give claims that a liveness probe stood for a lease, now that nobody probes them.
     fn adopt(&self, lease: Micros) -> Completion<()>;
@@ -79,14 +84,37 @@ pub trait Store: Send + Sync {
     /// `RuntimeConflict` with who is there.
     fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock>;
 
-    /// Have `report` called after each durable change that this store makes, in place of an earlier one; it must not block.
-    fn on_change(&self, report: Box<dyn Fn() + Send + Sync>);
+    /// Have `report` called after each durable change, of this store or of another process, until the answer is dropped.
+    /// It must not block. Always only a hint: a change may go unnoticed.
+    fn subscribe(&self, report: Subscriber) -> Subscription;
 
     /// Finish what was asked for, then let go of the database. Later calls fail with `Closed`.
     fn close(&self);
 
     /// The clock that the leases of this process are measured on.
     fn clock(&self) -> std::sync::Arc<dyn crate::clock::Clock>;
+}
+
+/// What is told of a durable change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Whether a job may be waiting now that was not waiting before.
+    pub queued: bool,
+}
+
+/// Who is told of changes.
+pub type Subscriber = Box<dyn Fn(Change) + Send + Sync>;
+
+/// Held by a subscriber while it wants to be told.
+pub type Subscription = Box<dyn Send + Sync>;
+
+/// The answer to an exchange.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// What became of each report.
+    pub settlements: Vec<Result<Settlement>>,
+    /// What was claimed; nothing where no claim was asked for.
+    pub claimed: Claimed,
 }
 
 /// How a runtime knows that a claim is lost.

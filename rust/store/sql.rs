@@ -20,6 +20,7 @@ pub(crate) mod sqlite {
         CLAIM = "claim";
         CLAIM_JOB = "claim_job";
         CLAIM_LEASE = "claim_lease";
+        CLAIM_NEXT = "claim_next";
         CLAIM_PRIORITY = "claim_priority";
         CLAIM_PROBED = "claim_probed";
         CLAIM_QUEUE = "claim_queue";

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from bandog_command import ESCAPE, command, environment, on_a_terminal
 
 import bandog
 
-pty = pytest.importorskip("pty", reason="pseudo-terminals are a matter of POSIX")
-
-if find_spec("click") is None or find_spec("rich") is None:
-    pytest.skip("the extra cli is not installed", allow_module_level=True)
-
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-ESCAPE = "\x1b"
 TOTAL = 292
 OUTCOMES = {
     "mail": (200, 200, "200 completed"),
@@ -33,24 +26,6 @@ OUTCOMES = {
     "orphan": (1, 2, "1 completed"),
     "risky": (1, 1, "1 interrupted"),
 }
-
-
-def environment(**changes: str) -> dict[str, str]:
-    decided_here = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
-    return {**{name: value for name, value in os.environ.items() if name not in decided_here}, **changes}
-
-
-def command(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "bandog", *arguments],
-        cwd=folder,
-        env=environment(**changes),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=100,
-        check=False,
-    )
 
 
 def rows(output: str) -> dict[str, tuple[int, int, str]]:
@@ -119,50 +94,6 @@ def test_other_jobs_of_the_file_are_left_alone(tmp_path: Path) -> None:
         assert (queue.read("mine").state, queue.read("mine").attempts) == ("queued", 0)
 
 
-def on_a_terminal(
-    folder: Path, *arguments: str, seconds: float = 100.0, interrupt_at: str | None = None
-) -> tuple[int, str]:
-    """Run the command on a terminal; type Ctrl-C once it has shown `interrupt_at`."""
-    terminal, its_end = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bandog", *arguments],
-        cwd=folder,
-        env=environment(TERM="xterm-256color", COLUMNS="100", LINES="40"),
-        stdin=its_end,
-        stdout=its_end,
-        stderr=its_end,
-        start_new_session=True,
-        preexec_fn=control_terminal,  # noqa: PLW1509 - one thread; so that Ctrl-C arrives as on a real one
-    )
-    os.close(its_end)
-    shown = b""
-    deadline = time.monotonic() + seconds
-    try:
-        while time.monotonic() < deadline:
-            try:
-                part = os.read(terminal, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            shown += part
-            if interrupt_at is not None and interrupt_at in shown.decode(errors="replace"):
-                os.write(terminal, b"\x03")
-                interrupt_at = None
-        return process.wait(timeout=30), shown.decode()
-    finally:
-        process.kill()
-        process.wait()
-        os.close(terminal)
-
-
-def control_terminal() -> None:
-    import fcntl  # noqa: PLC0415 - POSIX alone
-    import termios  # noqa: PLC0415
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 def test_a_terminal_gets_a_progress_bar_and_colour(tmp_path: Path) -> None:
     code, shown = on_a_terminal(tmp_path, "demo")
     assert code == 0
@@ -205,7 +136,12 @@ def test_an_interrupt_ends_it_promptly_and_leaves_nothing_running(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "arguments", [("demo", "--no-such"), ("demo", "one", "two"), ("no-such",), ("demo", "."), ()], ids=" ".join
+    "arguments",
+    [
+        *(("demo", "--no-such"), ("demo", "one", "two"), ("no-such",), ("demo", "."), ()),
+        *(("--url", "jobs.sqlite", "demo"), ("--json", "demo")),
+    ],
+    ids=" ".join,
 )
 def test_wrong_arguments_are_told_on_standard_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = command(tmp_path, *arguments)
@@ -226,7 +162,7 @@ def test_help_names_the_file_and_its_default(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database, but more than a hundred bytes of something else. " * 4)
     done = command(tmp_path, "demo", "notes.txt")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("bandog: ")
     assert "Traceback" not in done.stderr
 
@@ -267,7 +203,7 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path) -> None
 
 
 def test_the_package_alone_loads_nothing_of_the_extra(tmp_path: Path) -> None:
-    program = "import sys, bandog, bandog.__main__; print({'click', 'rich', 'bandog.cli'} & set(sys.modules))"
+    program = "import sys, bandog, bandog.__main__; print({'click', 'rich', 'bandog._cli'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

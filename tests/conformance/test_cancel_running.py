@@ -126,11 +126,11 @@ def test_no_later_write_of_the_claim_is_accepted(queue):
         queue.cancel("a")
         token.raise_if_aborted()
 
-    assert watchdog(queue, execute).tick().outcome.kind == "failed"
+    assert watchdog(queue, execute).tick().outcome.kind == "cancelled"
     with pytest.raises(StaleClaim):
         queue.renew(claims[0])
-    assert queue.acknowledge(claims[0]).kind == "failed"
-    assert queue.read("a").outcome.kind == "failed"
+    assert queue.acknowledge(claims[0]).kind == "cancelled"
+    assert queue.read("a").outcome.kind == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, assert_type
 
 import bandog
 from bandog.outcome import Outcome, Report
+from bandog.tasks import current_job, current_token
 from bandog.testing import FakeClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
 
 def open_in_every_way() -> Iterator[bandog.Queue]:
@@ -92,6 +93,53 @@ def run(queue: bandog.Queue) -> None:
             tick = dog.tick()
             assert_type(tick, bandog.Tick)
             assert_type(tick.outcome, Outcome | None)
+
+
+tasks = bandog.Tasks()
+
+
+@tasks.task("send_email", queue="mail", max_attempts=5, backoff=bandog.Backoff(2, 60), timeout=timedelta(minutes=1))
+def send_email(to: str, /, subject: str = "", *, urgent: bool = False) -> int:
+    return len(f"{current_job().job_id} {to} {subject} {urgent}") if not current_token().aborted else 0
+
+
+@tasks.task
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@tasks.task(priority=3)
+def clean_up() -> None: ...
+
+
+def call_tasks() -> Coroutine[Any, Any, bytes]:
+    assert_type(send_email("ada", urgent=True), int)
+    assert_type(send_email.name, str)
+    return fetch("https://example.org")
+
+
+def enqueue_tasks(queue: bandog.Queue) -> None:
+    assert_type(send_email.enqueue(queue, "ada", "hello", urgent=True), bandog.Admission)
+    assert_type(fetch.enqueue(queue, url="https://example.org"), bandog.Admission)
+    assert_type(clean_up.enqueue(queue), bandog.Admission)
+    assert_type(send_email.job("ada"), bandog.Job)
+    later = send_email.options(job_id="welcome-42", delay=60, max_attempts=None)
+    assert_type(later.enqueue(queue, "ada", subject="hello"), bandog.Admission)
+    queue.ingest_many(clean_up.options(lane=lane).job() for lane in ("a", "b"))
+
+
+async def enqueue_tasks_async(queue: bandog.AsyncQueue) -> None:
+    assert_type(await send_email.enqueue(queue, "ada", urgent=True), bandog.Admission)
+    assert_type(await fetch.options(job_id="a").enqueue(queue, "https://example.org"), bandog.Admission)
+
+
+def run_tasks(queue: bandog.Queue, asynchronous: bandog.AsyncQueue) -> None:
+    bandog.Watchdog(queue, tasks)
+    bandog.Watchdog(queue, execute=tasks, queues="mail")
+    bandog.AsyncWatchdog(asynchronous, tasks)
+    bandog.AsyncWatchdog(asynchronous, tasks.execute_async)
+    assert_type(tasks.is_async, bool)
+    assert_type(tasks.names, tuple[str, ...])
 
 
 def look(queue: bandog.Queue) -> str:

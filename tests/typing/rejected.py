@@ -60,6 +60,39 @@ def run_wrongly(queue: bandog.Queue) -> None:
         return
 
 
+tasks = bandog.Tasks()
+
+
+@tasks.task("send_email")
+def send_email(to: str, *, urgent: bool = False) -> int:
+    return len(to) + urgent
+
+
+def register_wrongly() -> None:
+    tasks.task(5)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    tasks.task("a", job_id="b")  # pyright: ignore[reportCallIssue]
+    tasks.task("a", priority="high")  # pyright: ignore[reportArgumentType]
+    tasks.task("a")(5)  # pyright: ignore[reportArgumentType]
+
+
+def enqueue_wrongly(queue: bandog.Queue) -> None:
+    send_email.enqueue(queue)  # pyright: ignore[reportCallIssue]
+    send_email.enqueue(queue, 5)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    send_email.enqueue(queue, "ada", True)  # pyright: ignore[reportCallIssue]
+    send_email.enqueue(queue, "ada", hurry=True)  # pyright: ignore[reportCallIssue]
+    send_email.enqueue("ada")  # pyright: ignore[reportCallIssue]
+    send_email.job()  # pyright: ignore[reportCallIssue]
+    send_email.options(payload=1)  # pyright: ignore[reportCallIssue]
+    send_email.options(delay="soon")  # pyright: ignore[reportArgumentType]
+    send_email(5)  # pyright: ignore[reportArgumentType]
+
+
+async def enqueue_wrongly_async(queue: bandog.AsyncQueue) -> None:
+    admission: bandog.Admission = send_email.enqueue(queue, "ada")  # pyright: ignore[reportAssignmentType]
+    print(admission)
+    await send_email.enqueue(queue, "ada", hurry=True)  # pyright: ignore[reportCallIssue]
+
+
 def look_wrongly(queue: bandog.Queue) -> None:
     record = queue.read("a")
     print(record.outcome.kind)  # pyright: ignore[reportOptionalMemberAccess]

@@ -22,6 +22,7 @@ EXAMPLES = [
     errors.JobNotFound("text", job_id="a"),
     errors.StaleClaim("text", job_id="a"),
     errors.JobAborted("lease_lost"),
+    errors.WorkerStateError("m", state="running"),
     errors.QueueClosed("text"),
     errors.ForkedQueue("text", opened_by=7),
     errors.NativeModuleMissing("text"),

@@ -24,9 +24,23 @@ pub(super) fn claim(transaction: &Transaction<'_>, request: &ClaimRequest) -> Re
         adopt_orphans(transaction, lease)?;
     }
     let recovery = recover(transaction, RECOVERY_BATCH)?;
-    let candidates = candidates(transaction, request)?;
+    let mut next_due = None;
+    let candidates = candidates(transaction, request, &mut next_due)?;
+    let next_in = match candidates.len() < request.limit as usize {
+        true => next_in(transaction, next_due)?,
+        false => None,
+    };
     let claims = take(transaction, request, candidates)?;
-    Ok(Claimed { claims, recovery })
+    Ok(Claimed { claims, recovery, next_in })
+}
+
+/// In how long there is something to do: a job is due at `next_due` (wall time), or a lease ends.
+fn next_in(transaction: &Transaction<'_>, next_due: Option<Micros>) -> Result<Option<Micros>> {
+    let now = transaction.now();
+    let mut lease = transaction.prepare(sql::sqlite::NEXT_WAKE_LEASE)?;
+    let lease_until = rows::one_row(transaction, &mut lease, [], |row| row.get::<_, Option<Micros>>(0))?.flatten();
+    let due = next_due.map(|due| due - now.wall);
+    Ok(due.into_iter().chain(lease_until.map(|until| until - now.uptime)).min().map(|left| left.max(0)))
 }
 
 /// Claims that a liveness probe stood for get a lease once their runtime is gone: without one, nobody would ever find out
@@ -50,8 +64,12 @@ struct Candidate {
     last_error: Option<String>,
 }
 
-/// The next jobs, in order.
-fn candidates(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<Vec<Candidate>> {
+/// The next jobs, in order. Where they are fewer than asked for, `next_due` becomes the time of the first one after them.
+fn candidates(
+    transaction: &Transaction<'_>,
+    request: &ClaimRequest,
+    next_due: &mut Option<Micros>,
+) -> Result<Vec<Candidate>> {
     let limit = request.limit as usize;
     // Which queues to read at which priority, the highest first.
     let mut levels: BTreeMap<Reverse<i64>, Vec<String>> = BTreeMap::new();
@@ -85,6 +103,12 @@ fn candidates(transaction: &Transaction<'_>, request: &ClaimRequest) -> Result<V
             break;
         }
         for queue in queues {
+            let mut next = transaction.prepare(sql::sqlite::CLAIM_NEXT)?;
+            let next: Option<Micros> =
+                rows::one_row(transaction, &mut next, params![queue, priority, transaction.now().wall], |row| {
+                    row.get(0)
+                })?;
+            *next_due = next_due.take().into_iter().chain(next).min();
             if let Some(lower) = next_priority(transaction, &queue, Some(priority))? {
                 levels.entry(Reverse(lower)).or_default().push(queue);
             }

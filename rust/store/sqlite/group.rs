@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ use crate::clock::Clock;
 use crate::completion::{Completion, Driver};
 use crate::error::{Error, Result};
 use crate::options::SqliteOptions;
+use crate::store::Change;
+use crate::store::changes::Changes;
 
 /// How long a leader waits at most for those who shared the last group: about what a flush to the disk takes.
 const COMPANY_PATIENCE: Duration = Duration::from_micros(200);
@@ -35,8 +38,10 @@ const LARGEST_GROUP: usize = 1_000;
 /// The one connection that writes.
 pub(super) struct Writer {
     pub(super) connection: Gated,
-    /// Whether the last group wrote something.
-    pub(super) wrote: Cell<bool>,
+    /// What the last group changed, if anything.
+    pub(super) changed: Cell<Option<Change>>,
+    /// SQLite's count of commits by others, when it was last looked at.
+    pub(super) others: Cell<i64>,
 }
 
 type Finished = Vec<(Box<dyn Request>, Option<Error>)>;
@@ -62,8 +67,8 @@ pub(super) struct Committer {
     queue: Mutex<Queue>,
     poked: Condvar,
     arrived: Condvar,
-    /// Called after each group that wrote something.
-    report: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// Told after each group that wrote something.
+    changes: Changes,
 }
 
 impl Committer {
@@ -77,7 +82,7 @@ impl Committer {
             queue: Mutex::default(),
             poked: Condvar::new(),
             arrived: Condvar::new(),
-            report: Mutex::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -125,6 +130,8 @@ impl Committer {
         self.poked.notify_all();
         self.lead_until_empty();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A transaction that failed meanwhile has put requests back; nobody else would answer them now.
+        self.lead_until_empty();
         if let Some(writer) = writer
             && self.file.check(&self.target).is_err()
         {
@@ -135,9 +142,30 @@ impl Committer {
         }
     }
 
-    /// Have `report` called after each group that wrote something.
-    pub(super) fn on_change(&self, report: Box<dyn Fn() + Send + Sync>) {
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(report));
+    /// Who is told of changes.
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The file of the log.
+    pub(super) fn log_path(&self) -> PathBuf {
+        PathBuf::from(format!("{}-wal", self.target))
+    }
+
+    /// Whether others have committed since the last time this was asked.
+    pub(super) fn changed_by_others(&self) -> bool {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(open) = writer.as_ref() else { return false };
+        let commits = {
+            let _gate = sharing::enter();
+            open.connection
+                .prepare_cached("PRAGMA data_version")
+                .and_then(|mut pragma| pragma.query_row([], |row| row.get(0)))
+        };
+        let changed = commits.is_ok_and(|commits| open.others.replace(commits) != commits);
+        drop(writer);
+        self.hand_over(); // somebody may have found the writer taken, and gone to sleep
+        changed
     }
 
     /// The file that it writes.
@@ -161,17 +189,14 @@ impl Committer {
             Some(writer) => self.commit_group(writer, deadline),
             None => self.refuse_all(&Error::Closed),
         };
-        let wrote = writer.as_ref().is_some_and(|writer| writer.wrote.take());
+        let changed = writer.as_ref().and_then(|writer| writer.changed.take());
         drop(writer);
         self.hand_over();
         for (request, failure) in finished {
             request.finish(failure);
         }
-        if wrote {
-            let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(report) = report {
-                report();
-            }
+        if let Some(change) = changed {
+            self.changes.report(change);
         }
     }
 
@@ -320,7 +345,7 @@ impl Committer {
         self.queue().last_group = finished.len();
         match writer.execute("COMMIT") {
             Ok(()) => {
-                writer.wrote.set(transaction.landmark().is_some());
+                writer.changed.set(transaction.landmark().map(|_| Change { queued: transaction.has_queued() }));
                 finished
             }
             Err(error) => self.after_failed_commit(writer, &transaction, finished, &failed(&error)),

@@ -7,6 +7,7 @@
 //! - `ingest`, `claim`, `renew`, `settle`, `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the operations,
 //!   each inside an open transaction
 //! - `runtime_lock`: who runs the jobs of a file
+//! - `watch`: noticing what others commit
 //! - `rows`, `failure`, `filesystem`, `gated`, `transaction`: what they have in common
 
 mod cancel;
@@ -33,6 +34,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod watch;
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -44,7 +46,8 @@ use self::gated::Gated;
 use self::group::Committer;
 use self::pause::Pause;
 use self::transaction::Transaction;
-use super::{Ingested, Runtime, RuntimeLock, Store};
+use self::watch::Watch;
+use super::{Exchanged, Ingested, Runtime, RuntimeLock, Store, Subscriber, Subscription};
 use crate::clock::Clock;
 use crate::completion::{Completion, Spawn};
 use crate::error::{Error, Result};
@@ -60,11 +63,13 @@ const IDLE_READERS: usize = 4;
 
 /// Jobs in an SQLite file.
 ///
-/// Threads: the callers lead the write transactions; `bandog-commit` leads where nobody waits; `bandog-read`, started on
-/// first use, reads for callbacks.
+/// Threads: the callers lead the write transactions; `bandog-commit` leads where nobody waits; `bandog-read` and
+/// `bandog-watch`, started on first use, read for callbacks and notice what other processes commit.
 pub struct SqliteStore {
     shared: Arc<Shared>,
     commit_thread: Mutex<Option<JoinHandle<()>>>,
+    /// Started with the first subscription.
+    watch: Mutex<Option<Watch>>,
     opened_in: Generation,
 }
 
@@ -112,6 +117,7 @@ impl SqliteStore {
         Ok(Self {
             shared: Arc::new(shared),
             commit_thread: Mutex::new(Some(commit_thread)),
+            watch: Mutex::default(),
             opened_in: Generation::current(),
         })
     }
@@ -125,6 +131,16 @@ impl SqliteStore {
             return Completion::ready(Err(error));
         }
         self.shared.committer.submit(work)
+    }
+
+    /// Have changes by others noticed, from the first subscriber on.
+    fn watch(&self) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.is_none() && self.opened_in.is_current() {
+            *watch = Watch::start(&self.shared.committer)
+                .inspect_err(|error| log::warn!("changes by other processes are found by polling alone: {error}"))
+                .ok();
+        }
     }
 
     fn query<T, F>(&self, work: F) -> Completion<T>
@@ -217,6 +233,14 @@ impl Store for SqliteStore {
         self.write(move |transaction| settle::settle(transaction, reports))
     }
 
+    fn exchange(&self, reports: Vec<(ClaimName, Report)>, claim: Option<ClaimRequest>) -> Completion<Exchanged> {
+        self.write(move |transaction| {
+            let settlements = settle::settle(transaction, reports)?;
+            let claimed = claim.map(|request| claim::claim(transaction, &request)).transpose()?.unwrap_or_default();
+            Ok(Exchanged { settlements, claimed })
+        })
+    }
+
     fn recover(&self, limit: u32) -> Completion<Recovered> {
         self.write(move |transaction| recover::recover(transaction, limit))
     }
@@ -257,8 +281,8 @@ impl Store for SqliteStore {
         self.query(move |transaction| list::probe(transaction, after))
     }
 
-    fn recover_claim(&self, claim: ClaimKey) -> Completion<Recovered> {
-        self.write(move |transaction| recover::recover_claim(transaction, &claim))
+    fn recover_claim(&self, claim: ClaimKey, how: String) -> Completion<Recovered> {
+        self.write(move |transaction| recover::recover_claim(transaction, &claim, &how))
     }
 
     fn adopt(&self, lease: Micros) -> Completion<()> {
@@ -282,8 +306,9 @@ impl Store for SqliteStore {
         Ok(Box::new(runtime_lock::lock(&self.shared.target, runtime)?))
     }
 
-    fn on_change(&self, report: Box<dyn Fn() + Send + Sync>) {
-        self.shared.committer.on_change(report);
+    fn subscribe(&self, report: Subscriber) -> Subscription {
+        self.watch();
+        Box::new(self.shared.committer.changes().subscribe(report))
     }
 
     fn close(&self) {
@@ -295,6 +320,7 @@ impl Store for SqliteStore {
         let idle = std::mem::take(&mut readers.idle);
         drop(readers);
         drop(idle);
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.shared.committer.close();
         self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.commit_thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -100,7 +100,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     check_schema(&connection, &target)?;
     patiently(&|| steps::catch_up(&connection, options.clock.as_ref()))?;
     let file = FileIdentity::of(&path).map_err(|error| cannot_open(&path, error.to_string()))?;
-    Ok(Opened { writer: Writer { connection, wrote: Cell::new(false) }, file, target })
+    Ok(Opened { writer: Writer { connection, changed: Cell::new(None), others: Cell::new(0) }, file, target })
 }
 
 /// A connection that only reads. It never waits for the writer: that is what the write-ahead log is for.

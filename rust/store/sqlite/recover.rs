@@ -32,11 +32,11 @@ pub(super) fn recover(transaction: &Transaction<'_>, limit: u32) -> Result<Recov
     put_back(transaction, lost, "its lease expired before it reported")
 }
 
-/// One claim that a liveness probe found dead. Settled or recovered meanwhile, it is left alone.
-pub(super) fn recover_claim(transaction: &Transaction<'_>, claim: &ClaimKey) -> Result<Recovered> {
+/// One claim that is known to be lost. Settled or recovered meanwhile, it is left alone.
+pub(super) fn recover_claim(transaction: &Transaction<'_>, claim: &ClaimKey, how: &str) -> Result<Recovered> {
     let mut statement = transaction.prepare(sql::sqlite::RECOVER_CLAIM)?;
     let lost = rows::all_rows(transaction, &mut statement, params![claim.number, claim.lease_token], read)?;
-    put_back(transaction, lost, "the liveness probe found it dead")
+    put_back(transaction, lost, how)
 }
 
 /// Give claims that a liveness probe stood for a lease.

@@ -207,6 +207,7 @@ pub(super) fn put_ready(
             ready.error,
         ],
     )?;
+    transaction.queued();
     Ok(available_at)
 }
 

@@ -1,6 +1,6 @@
 //! What an operation sees of the open write transaction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rusqlite::{CachedStatement, Connection};
 
@@ -15,6 +15,7 @@ pub(super) struct Transaction<'connection> {
     target: &'connection str,
     now: Instants,
     landmark: RefCell<Option<Landmark>>,
+    queued: Cell<bool>,
 }
 
 /// Something that the transaction wrote, by which to tell after a failed COMMIT whether it is there. One is enough: the
@@ -39,7 +40,7 @@ pub(super) enum Landmark {
 
 impl<'connection> Transaction<'connection> {
     pub(super) fn new(connection: &'connection Connection, target: &'connection str, now: Instants) -> Self {
-        Self { connection, target, now, landmark: RefCell::new(None) }
+        Self { connection, target, now, landmark: RefCell::new(None), queued: Cell::new(false) }
     }
 
     /// The time of this transaction.
@@ -73,6 +74,16 @@ impl<'connection> Transaction<'connection> {
         if remembered.is_none() {
             *remembered = Some(landmark());
         }
+    }
+
+    /// A job waits now that did not wait before.
+    pub(super) fn queued(&self) {
+        self.queued.set(true);
+    }
+
+    /// Whether any does. True also where that was rolled back: it is only a hint.
+    pub(super) fn has_queued(&self) -> bool {
+        self.queued.get()
     }
 
     /// Forget it: the request that wrote it was rolled back.

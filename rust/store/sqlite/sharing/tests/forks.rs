@@ -8,7 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::{enter, generation, usable};
-use super::{Other, RESERVED, Scratch, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy, isolated, run};
+use super::{
+    Other, RESERVED, Scratch, SetWhenDropped, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy, isolated,
+    run,
+};
 
 /// Forks. The child runs `body` and exits without running any destructor of its parent's values.
 fn fork(body: impl FnOnce()) -> libc::pid_t {
@@ -194,6 +197,7 @@ fn forks_amid_busy_threads() {
                     disconnect(reader);
                 }
             });
+            let ended = SetWhenDropped(&done);
             for number in 0..FORKS {
                 let start = Instant::now();
                 let child = fork(|| {
@@ -207,7 +211,7 @@ fn forks_amid_busy_threads() {
                 longest = longest.max(start.elapsed());
                 wait(child);
             }
-            done.store(true, Ordering::SeqCst);
+            drop(ended);
             writer.join().expect("writer")
         });
         println!("the longest fork took {longest:?}");

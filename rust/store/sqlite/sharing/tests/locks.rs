@@ -6,7 +6,8 @@ use std::thread;
 use rusqlite::OpenFlags;
 
 use super::{
-    Other, PRESENCE, RESERVED, Scratch, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy, open_flags, run,
+    Other, PRESENCE, RESERVED, Scratch, SetWhenDropped, WAL_WRITE, assert_intact, connect, count, disconnect, is_busy,
+    open_flags, run,
 };
 
 /// In each journal mode: the file that carries the write lock, and the byte.
@@ -130,6 +131,7 @@ fn two_sides_never_write_at_once() {
         let foreign_turns = AtomicUsize::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
+                let _done = SetWhenDropped(&done);
                 let database = scratch.database();
                 for _ in 0..WRITES / 50 {
                     let ours = connect(&database, journal_mode);
@@ -142,7 +144,6 @@ fn two_sides_never_write_at_once() {
                     }
                     disconnect(ours);
                 }
-                done.store(true, Ordering::SeqCst);
             });
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {

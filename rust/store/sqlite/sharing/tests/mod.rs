@@ -28,6 +28,15 @@ const WAL_WRITE: i64 = 120;
 /// Held shared by every process that has the `-shm` file open.
 const PRESENCE: i64 = 128;
 
+/// Ends the loops of other threads also where this one panics: the scope would wait for them for ever.
+struct SetWhenDropped<'flag>(&'flag std::sync::atomic::AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
 struct Scratch {
     directory: TempDir,
 }

@@ -1,0 +1,93 @@
+"""Executors in threads: each takes a job, runs it to its end, and takes the next.
+
+The threads are daemons: one that never comes back keeps neither a shutdown nor the interpreter's end from happening.
+No native code is on their stacks while an executor runs, since a thread that the interpreter ends inside it would abort
+the process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from bandog._reports import as_report, failure, of_error, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+    from bandog._core import ClaimedJob, Pool
+    from bandog.outcome import Report
+
+__all__ = ["Threads", "log_failure"]
+
+logger = logging.getLogger("bandog.worker")
+
+
+class Threads:
+    """So many threads that run jobs of one pool."""
+
+    def __init__(self, execute: Callable[..., Any], concurrency: int, context: Context) -> None:
+        """``context`` is what each job gets a copy of."""
+        self._execute = execute
+        self._context = context
+        self._concurrency = concurrency
+
+    def start(self, pool: Pool) -> None:
+        """Start the threads. They end by themselves once the pool has no more jobs."""
+        for number in range(1, self._concurrency + 1):
+            threading.Thread(target=self._run, args=(pool,), name=f"bandog-worker-{number}", daemon=True).start()
+
+    def kill(self) -> None:
+        """Threads cannot be killed."""
+
+    def _run(self, pool: Pool) -> None:
+        # Looked up once: a no-op job takes two microseconds, and this loop is most of them.
+        following, execute, copy = pool.next, self._execute, self._context.copy
+        slot: int | None = None
+        report: Report | None = None
+        while True:
+            try:
+                task = following(slot, report)
+            except BaseException as error:
+                if slot is None or report is None:
+                    raise
+                # A report that cannot be read is a failure too.
+                report = _once_more(report, error)
+                continue
+            if task is None:
+                return
+            slot, job, token = task
+            try:
+                report = copy().run(execute, job, token)
+                if report is not None:
+                    report = _checked(report)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome and the thread lives
+                report = of_error(error, token)
+                log_failure(job, report, error)
+            del task, job, token  # nothing is kept alive while the next job is waited for
+
+
+def _checked(value: Any) -> Report:
+    if inspect.iscoroutine(value):
+        value.close()
+        message = "the executor returned a coroutine: give the worker a coroutine function, or return an outcome"
+        raise TypeError(message)
+    return as_report(value)
+
+
+def _once_more(report: Report, error: BaseException) -> Report:
+    """In place of a report that raised when it was read; after that nothing of it is read any more."""
+    if getattr(report, "reason", "").startswith("the outcome cannot be recorded"):
+        return failure(RuntimeError("the outcome cannot be recorded"))
+    return readable(report, error)
+
+
+def log_failure(job: ClaimedJob, report: Report, error: BaseException | None) -> None:
+    """Log that an executor raised, with the job's identity as fields. Not for one that stopped as it was told."""
+    if report.kind != "failed":
+        return
+    fields = {"job_id": job.job_id, "queue": job.queue, "attempt": job.attempt}
+    logger.warning("job %r raised (attempt %d)", job.job_id, job.attempt, exc_info=error, extra=fields)

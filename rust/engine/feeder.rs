@@ -1,0 +1,422 @@
+//! The feeder: one thread that keeps a pool supplied, and records what has ended.
+//!
+//! One exchange with the store does both: it settles what has ended and claims for the slots that this has freed, in one
+//! transaction where the store can. While an exchange is under way the next one gathers, so that a busy pool commits
+//! batches and an idle one adds no delay. A job whose outcome was not recorded when the process dies is a lost claim, like
+//! one that was still running.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::events::{Event, EventSink};
+use super::lease::{Keep, LeaseKeeper};
+use super::pool::{Assignment, Ended, Ending, Phase, PoolOptions, Shared, State};
+use crate::error::{Error, Result};
+use crate::fork::Generation;
+use crate::job::{Claim, ClaimName, ClaimRequest, Claimed, Report, Settlement};
+use crate::store::{Exchanged, Store, Subscription};
+
+/// How many endings are enough for an exchange, whatever else is to come.
+pub(super) const LARGEST_EXCHANGE: usize = 1_000;
+/// How long an ending waits for company at most, while jobs wait whose endings will come soon.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// The first pause after a failure of the store.
+const FIRST_RETREAT: Duration = Duration::from_millis(50);
+/// The longest pause after failures.
+const LONGEST_RETREAT: Duration = Duration::from_secs(5);
+/// The longest pause while the disk is full: somebody has to make room.
+const LONGEST_RETREAT_FULL: Duration = Duration::from_secs(30);
+/// How often the same trouble is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A pool, and the thread that feeds it.
+pub struct Pool {
+    shared: Arc<Shared>,
+    feeder: Option<JoinHandle<()>>,
+    _subscription: Subscription,
+    opened_in: Generation,
+}
+
+/// What runs and what waits at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct PoolStats {
+    /// Executors at work.
+    pub running: usize,
+    /// Claimed jobs that wait for one.
+    pub waiting: usize,
+    /// Reports that are not recorded yet.
+    pub unrecorded: usize,
+    /// What was done so far.
+    pub counts: super::events::Counts,
+    /// Why the store takes nothing at present.
+    pub problem: Option<String>,
+}
+
+impl Pool {
+    /// Start to claim. `notify` is told when jobs wait, in place of threads in [`Pool::wait_for_job`].
+    ///
+    /// # Errors
+    /// `StoreFailed` where the thread could not be started.
+    pub fn start(
+        store: Arc<dyn Store>,
+        keeper: Arc<LeaseKeeper>,
+        options: PoolOptions,
+        events: Option<EventSink>,
+        notify: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared::new(options, Arc::clone(&store), keeper, events, notify));
+        let hears = Arc::downgrade(&shared);
+        let subscription = store.subscribe(Box::new(move |change| {
+            if change.queued
+                && let Some(shared) = hears.upgrade()
+            {
+                let mut state = shared.lock();
+                // Where it was true before, the feeder claims as soon as it can.
+                if !std::mem::replace(&mut state.may_have_work, true) {
+                    shared.call_feeder(&mut state);
+                }
+            }
+        }));
+        let body = Arc::clone(&shared);
+        let feeder = std::thread::Builder::new()
+            .name("bandog-feeder".into())
+            .spawn(move || Feeder::new(body).run())
+            .map_err(|error| Error::StoreFailed {
+                target: "the worker".into(),
+                problem: format!("its thread could not be started: {error}"),
+            })?;
+        Ok(Self { shared, feeder: Some(feeder), _subscription: subscription, opened_in: Generation::current() })
+    }
+
+    /// Whether this is the process that started it.
+    ///
+    /// # Errors
+    /// `Forked` in a child: no other method may be called there.
+    pub fn check_process(&self) -> Result<()> {
+        self.opened_in.check()
+    }
+
+    /// The next job; `None` where none waits, or all slots are taken. Never blocks. `woken`: by an executor that slept, or
+    /// was notified, since it last took one.
+    #[must_use]
+    pub fn take(&self, woken: bool) -> Option<Assignment> {
+        self.shared.take(woken)
+    }
+
+    /// Sleep until there may be a job to take. False once there will be none any more.
+    #[must_use]
+    pub fn wait_for_job(&self) -> bool {
+        self.shared.wait_for_job()
+    }
+
+    /// An executor is done with a job: it is recorded soon, and the slot is free. Never blocks.
+    pub fn finish(&self, slot: usize, ending: Ending) {
+        self.shared.finish(slot, ending);
+    }
+
+    /// Claim nothing more, and hand back what nobody has started. Running jobs go on.
+    pub fn drain(&self) {
+        self.shared.drain();
+    }
+
+    /// Sleep until no job runs, or `until` has come; whether none does.
+    #[must_use]
+    pub fn wait_idle(&self, until: Instant) -> bool {
+        self.shared.wait_until(until, |state| state.running() == 0)
+    }
+
+    /// Sleep until what has ended is recorded, or `until` has come; whether it is.
+    #[must_use]
+    pub fn wait_recorded(&self, until: Instant) -> bool {
+        self.shared.wait_until(until, |state| state.ended.is_empty() && state.recording == 0)
+    }
+
+    /// Sleep until there is nothing more to do now: no job is due in these queues, none runs, and all is recorded. Or until
+    /// `until` has come; whether it is so.
+    #[must_use]
+    pub fn wait_drained(&self, until: Instant) -> bool {
+        self.shared.wait_until(until, |state| {
+            let busy = state.exchanging || state.running() > 0 || !state.ended.is_empty() || !state.waiting.is_empty();
+            !busy && (!state.may_have_work || state.phase != Phase::Claiming)
+        })
+    }
+
+    /// What runs: the claims and their tokens.
+    #[must_use]
+    pub fn running(&self) -> Vec<(Arc<Claim>, super::cancellation::CancellationToken)> {
+        self.shared.running()
+    }
+
+    /// What it does, and has done.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let state = self.shared.lock();
+        PoolStats {
+            running: state.running(),
+            waiting: state.waiting.len(),
+            unrecorded: state.ended.len() + state.recording,
+            counts: state.counts,
+            problem: state.problem.clone(),
+        }
+    }
+}
+
+impl Drop for Pool {
+    /// The thread ends once what still runs has ended and is recorded, or the store is closed.
+    fn drop(&mut self) {
+        if self.opened_in.is_current() {
+            self.shared.drain();
+        } else {
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+        drop(self.feeder.take());
+    }
+}
+
+/// The thread's own state.
+struct Feeder {
+    shared: Arc<Shared>,
+    /// When to look even though nothing is known to have changed.
+    look_at: Instant,
+    /// Until when the store is left alone after a failure.
+    retry_at: Option<Instant>,
+    retreat: Duration,
+    logged_at: Option<Instant>,
+}
+
+/// What the next exchange carries.
+struct Step {
+    ended: Vec<Ended>,
+    limit: u32,
+}
+
+impl Feeder {
+    fn new(shared: Arc<Shared>) -> Self {
+        let look_at = Instant::now();
+        Self { shared, look_at, retry_at: None, retreat: FIRST_RETREAT, logged_at: None }
+    }
+
+    fn run(mut self) {
+        while let Some(step) = self.next_step() {
+            if let Err(Error::Closed | Error::Forked { .. }) = self.exchange(step) {
+                self.shared.closed();
+                return;
+            }
+        }
+    }
+
+    /// Sleep until there is something to do. `None` once there never will be.
+    fn next_step(&mut self) -> Option<Step> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        loop {
+            if state.phase != Phase::Claiming && state.running() == 0 && state.ended.is_empty() {
+                return None;
+            }
+            let now = Instant::now();
+            let step = self.decide(&mut state, now);
+            let until = match step {
+                Ok(step) => return Some(step),
+                Err(until) => until,
+            };
+            state.feeder_sleeps = true;
+            let left = until.saturating_duration_since(now);
+            state = shared.wanted.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            state.feeder_sleeps = false;
+        }
+    }
+
+    /// What to do now; or until when there is nothing to do.
+    fn decide(&self, state: &mut State, now: Instant) -> std::result::Result<Step, Instant> {
+        if let Some(retry_at) = self.retry_at
+            && now < retry_at
+        {
+            return Err(retry_at);
+        }
+        let options = &self.shared.options;
+        let capacity = options.concurrency as usize + options.prefetch as usize;
+        let claiming = state.phase == Phase::Claiming;
+        let free = match claiming && (state.may_have_work || now >= self.look_at) {
+            true => capacity.saturating_sub(state.running() + state.waiting.len()),
+            false => 0,
+        };
+        let low = state.waiting.len() <= self.shared.low_water();
+        let overdue_at = state.ended_since.map(|since| since + PATIENCE);
+        let record = !state.ended.is_empty()
+            && (low || !claiming || state.ended.len() >= LARGEST_EXCHANGE || overdue_at.is_some_and(|at| now >= at));
+        if record || (low && free > 0) {
+            let ended = std::mem::take(&mut state.ended);
+            state.ended_since = None;
+            (state.recording, state.exchanging) = (ended.len(), true);
+            if free > 0 {
+                state.may_have_work = false; // unless this claim, or a change from here on, says otherwise
+            }
+            return Ok(Step { ended, limit: u32::try_from(free).unwrap_or(u32::MAX) });
+        }
+        // With nothing to record, no slot free or enough waiting, whoever changes that calls.
+        let next_look = if self.look_at > now { self.look_at } else { now + options.poll };
+        Err(overdue_at.unwrap_or(next_look))
+    }
+
+    fn exchange(&mut self, step: Step) -> Result<()> {
+        let Step { ended, limit } = step;
+        let options = &self.shared.options;
+        let clock = self.shared.store.clock();
+        let request = (limit > 0).then(|| ClaimRequest {
+            lease_token: uuid::Uuid::new_v4().simple().to_string().into(),
+            worker: options.worker.clone(),
+            queues: options.queues.clone(),
+            limit,
+            lease: Some(options.lease),
+        });
+        let asked_at = clock.now().uptime;
+        let reports = ended.iter().filter_map(|(claim, ending)| match ending {
+            Ending::Reported(report) => Some((ClaimName::Number(claim.key.clone()), report.clone())),
+            Ending::Lost(_) => None,
+        });
+        let answer = self.shared.store.exchange(reports.collect(), request).wait();
+        let Exchanged { settlements, claimed } = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.failed(ended, limit, &error);
+                return Err(error);
+            }
+        };
+        let mut events = Vec::new();
+        let ended = self.recover_lost(ended, &mut events);
+        let mut settlements = settlements.into_iter();
+        self.shared.keeper.let_go_all(ended.iter().map(|(claim, _)| &claim.key));
+        let answers: Vec<_> = ended.into_iter().zip(settlements.by_ref()).collect();
+        self.look_again(limit, &claimed);
+        let claims: Vec<_> = claimed.claims.into_iter().map(Arc::new).collect();
+        if self.shared.events.is_some() {
+            events.extend(answers.iter().map(|((claim, ending), answer)| event(claim, ending, answer)));
+            events.extend(claims.iter().map(|claim| Event::of("claimed", claim)));
+            let jobs =
+                |kind, ids: &[String]| ids.iter().map(move |id| Event::of_job(kind, id.clone())).collect::<Vec<_>>();
+            events.extend(jobs("recovered", &claimed.recovery.recovered));
+            events.extend(jobs("interrupted", &claimed.recovery.interrupted));
+        }
+        let kept = self.keep(claims.clone(), asked_at);
+        let work_left = limit > 0 && claims.len() == limit as usize;
+        self.shared.recorded(|state| {
+            state.recording = 0;
+            state.problem = None;
+            state.may_have_work |= work_left;
+            state.counts.claimed += claims.len() as u64;
+            state.counts.recovered += claimed.recovery.recovered.len() as u64;
+            state.counts.interrupted += claimed.recovery.interrupted.len() as u64;
+            for (_, answer) in &answers {
+                state.counts.settlement(answer.as_ref().unwrap_or(&Settlement::Stale));
+            }
+        });
+        self.shared.supply(kept.into_iter());
+        if let Some(sink) = &self.shared.events
+            && !events.is_empty()
+        {
+            sink(events);
+        }
+        (self.retry_at, self.retreat, self.logged_at) = (None, FIRST_RETREAT, None);
+        Ok(())
+    }
+
+    /// Put claims back whose executors are dead, without waiting for their leases. What is left was reported.
+    fn recover_lost(&self, ended: Vec<Ended>, events: &mut Vec<Event>) -> Vec<Ended> {
+        let (lost, reported): (Vec<_>, Vec<_>) =
+            ended.into_iter().partition(|(_, ending)| matches!(ending, Ending::Lost(_)));
+        for (claim, ending) in lost {
+            let Ending::Lost(how) = ending else { continue };
+            self.shared.keeper.let_go(&claim.key);
+            match self.shared.store.recover_claim(claim.key.clone(), how).wait() {
+                Ok(recovery) => {
+                    let kind = if recovery.interrupted.is_empty() { "recovered" } else { "interrupted" };
+                    let mut state = self.shared.lock();
+                    state.counts.recovered += recovery.recovered.len() as u64;
+                    state.counts.interrupted += recovery.interrupted.len() as u64;
+                    drop(state);
+                    events.push(Event::of(kind, &claim));
+                }
+                // Nobody renews it any more: it is recovered when its lease ends.
+                Err(error) => log::warn!("job {:?} is recovered when its lease ends: {error}", claim.job_id),
+            }
+        }
+        reported
+    }
+
+    /// Have new claims renewed. One that comes too late to be started safely is handed back.
+    fn keep(&self, claims: Vec<Arc<Claim>>, asked_at: i64) -> Vec<super::pool::Waiting> {
+        let lease = self.shared.options.lease;
+        let late = self.shared.store.clock().now().uptime.saturating_sub(asked_at) > lease / 2;
+        let keeps =
+            claims.iter().map(|claim| Keep { key: claim.key.clone(), lease: Some(lease), timeout: None, asked_at });
+        let tokens = match late {
+            true => None,
+            false => self
+                .shared
+                .keeper
+                .keep_all(keeps.collect())
+                .inspect_err(|error| log::error!("{} claims are handed back: {error}", claims.len()))
+                .ok(),
+        };
+        if let Some(tokens) = tokens {
+            return claims.into_iter().zip(tokens).collect();
+        }
+        if !claims.is_empty() {
+            let mut state = self.shared.lock();
+            state.ended.extend(claims.into_iter().map(|claim| (claim, Ending::Reported(Report::Release))));
+            state.ended_since.get_or_insert_with(Instant::now);
+        }
+        Vec::new()
+    }
+
+    /// When to claim again where no change is reported.
+    fn look_again(&mut self, limit: u32, claimed: &Claimed) {
+        if limit == 0 {
+            return;
+        }
+        let poll = self.shared.options.poll;
+        let due = claimed.next_in.map_or(poll, |left| Duration::from_micros(u64::try_from(left).unwrap_or(0)));
+        self.look_at = Instant::now() + due.min(poll);
+    }
+
+    /// Nothing was recorded or claimed, as far as is known: try again, less and less often.
+    fn failed(&mut self, ended: Vec<Ended>, limit: u32, error: &Error) {
+        let longest = if matches!(error, Error::StorageFull { .. }) { LONGEST_RETREAT_FULL } else { LONGEST_RETREAT };
+        let pause = self.retreat.mul_f64(0.75 + fastrand::f64() / 2.0); // so that several workers do not come back at once
+        self.retry_at = Some(Instant::now() + pause);
+        self.retreat = (self.retreat * 2).min(longest);
+        if self.logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            self.logged_at = Some(Instant::now());
+            log::warn!("the worker's store does not answer as it should, and is tried again: {error}");
+        }
+        self.shared.recorded(|state| {
+            (state.recording, state.exchanging) = (0, false);
+            state.problem = Some(error.to_string());
+            state.may_have_work |= limit > 0;
+            if !ended.is_empty() {
+                state.ended_since = Some(Instant::now());
+                state.ended.splice(0..0, ended);
+            }
+        });
+    }
+}
+
+fn event(claim: &Arc<Claim>, ending: &Ending, answer: &Result<Settlement>) -> Event {
+    let (kind, available_at) = match answer {
+        Ok(settlement) => (
+            settlement.as_str(),
+            match settlement {
+                Settlement::Retried { available_at } | Settlement::Snoozed { available_at } => *available_at,
+                _ => None,
+            },
+        ),
+        Err(_) => (Settlement::Stale.as_str(), None),
+    };
+    let reason = match ending {
+        Ending::Reported(Report::Failed { reason, .. }) => Some(reason.clone()),
+        Ending::Reported(Report::Cancelled { reason }) => reason.clone(),
+        _ => None,
+    };
+    Event { available_at, reason, ..Event::of(kind, claim) }
+}

@@ -1,0 +1,102 @@
+//! Noticing what other connections commit, in this process or another one, within about a millisecond.
+//!
+//! A write to the log (`-wal`) is seen at once where the system tells of it (Linux), but it comes before the commit, whose
+//! disk flush takes as long as it takes. So after each event the writer's connection is asked again and again, in growing
+//! steps, whether anybody else has committed: `PRAGMA data_version` changes with the commits of other connections alone,
+//! and costs microseconds. An idle file costs nothing.
+
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+mod events;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::events::{Events, Stopper};
+use super::group::Committer;
+use crate::store::Change;
+
+/// The first pause between an event and a look: about what a commit without a disk flush takes.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+/// The pause after a further event while looks are under way: our own commits bring a stream of them.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two looks.
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+/// How long to look after the last event. A disk flush that takes longer is found by polling.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// What an event stream says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// Something was written, or may have been.
+    Written,
+    /// The time was up.
+    Nothing,
+    /// The watch ends.
+    Stopped,
+}
+
+/// The thread that looks. Ends when it is dropped.
+pub(super) struct Watch {
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Start to watch the file of `committer`.
+    pub(super) fn start(committer: &Arc<Committer>) -> std::io::Result<Self> {
+        let (events, stopper) = events::open(&committer.log_path())?;
+        committer.changed_by_others(); // from here on
+        let body = Arc::clone(committer);
+        let thread = std::thread::Builder::new().name("bandog-watch".into()).spawn(move || run(&body, &events))?;
+        Ok(Self { stopper, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(committer: &Committer, events: &Events) {
+    loop {
+        match events.wait(None) {
+            Event::Stopped => return,
+            Event::Nothing => {}
+            Event::Written => {
+                if look(committer, events) == Event::Stopped {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Look until others are seen to have committed, or nothing has come of the last event for a while.
+fn look(committer: &Committer, events: &Events) -> Event {
+    let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
+    loop {
+        if committer.changed_by_others() {
+            committer.changes().report(Change { queued: true });
+            return Event::Written;
+        }
+        if waited >= PATIENCE {
+            return Event::Nothing;
+        }
+        // Deaf to events, so that a stream of them cannot make this a busy loop.
+        if events.rest(pause) == Event::Stopped {
+            return Event::Stopped;
+        }
+        waited += pause;
+        match events.wait(Some(Duration::ZERO)) {
+            Event::Stopped => return Event::Stopped,
+            Event::Written => (pause, waited) = (BUSY_PAUSE, Duration::ZERO),
+            Event::Nothing => pause = (pause * 2).min(LONGEST_PAUSE),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+"""`bandog migrate` on an SQLite file, whose tables are made when it is first opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from bandog_command import command, document, done, on_jobs, one_line, usage_of
+
+import bandog.sql
+
+VERSION = len(bandog.sql.migrations("sqlite"))
+NOTE = "nothing to migrate: the tables of a file are made when bandog first opens it\n"
+
+
+def test_it_makes_the_file_and_then_there_is_nothing_to_do(tmp_path: Path) -> None:
+    for _time in ("first", "second"):
+        ended = on_jobs(tmp_path, "migrate")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"current\t{VERSION}\tjobs.sqlite\n", NOTE)
+    assert document(tmp_path, "migrate") == {"kind": "current", "version": VERSION, "current": VERSION}
+    assert done(tmp_path, "jobs") == ""
+
+
+def test_the_status_of_a_missing_file_makes_none(tmp_path: Path) -> None:
+    ended = on_jobs(tmp_path, "migrate", "--status")
+    assert (ended.returncode, ended.stdout) == (1, "missing\tjobs.sqlite\n")
+    assert ended.stderr == "it is made, with its tables, when it is first opened to enqueue or migrate\n"
+    assert list(tmp_path.iterdir()) == []
+    on_jobs(tmp_path, "migrate")
+    assert document(tmp_path, "migrate", "--status")["kind"] == "current"
+
+
+def test_the_statements_make_the_tables(tmp_path: Path) -> None:
+    script = done(tmp_path, "migrate", "--sql")
+    assert list(tmp_path.iterdir()) == []
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script)
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    assert {"bandog_job", "bandog_ready", "bandog_lease", "bandog_outcome"} <= tables
+    assert document(tmp_path, "migrate", "--sql") == {"sql": list(bandog.sql.migrations("sqlite"))}
+
+
+def test_tables_of_another_version_are_refused_and_left_alone(tmp_path: Path) -> None:
+    on_jobs(tmp_path, "migrate")
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as connection, connection:
+        connection.execute("UPDATE bandog_schema SET version = version + 1000")
+    for arguments in (("migrate",), ("migrate", "--status"), ("jobs",)):
+        assert "newer" in one_line(on_jobs(tmp_path, *arguments), 3)
+
+
+def test_a_server_cannot_be_migrated_yet_and_its_password_is_not_shown(tmp_path: Path) -> None:
+    for arguments in (("migrate",), ("migrate", "--status"), ("migrate", "--sql")):
+        ended = command(tmp_path, *arguments, BANDOG_URL="postgresql://ada:secret@db.example/jobs")
+        told = usage_of(ended, "migrate")
+        assert "bandog cannot open postgresql:// here" in told
+        assert "secret" not in ended.stderr
+
+
+def test_wrong_arguments_print_the_usage_of_the_verb(tmp_path: Path) -> None:
+    assert "cannot be given together" in usage_of(on_jobs(tmp_path, "migrate", "--status", "--sql"), "migrate")
+    assert "unexpected extra argument" in usage_of(on_jobs(tmp_path, "migrate", "now"), "migrate")
