@@ -110,9 +110,9 @@ impl Pool {
         self.shared.wait_for_job()
     }
 
-    /// An executor is done with a job: it is recorded soon, and the slot is free. Never blocks.
-    pub fn finish(&self, slot: usize, ending: Ending) {
-        self.shared.finish(slot, ending);
+    /// Executors are done with jobs: they are recorded soon, and their slots are free. Never blocks.
+    pub fn finish(&self, endings: impl IntoIterator<Item = (usize, Ending)>) {
+        self.shared.finish(endings);
     }
 
     /// Claim nothing more, and hand back what nobody has started. Running jobs go on.

@@ -216,23 +216,27 @@ impl Shared {
         if state.waiting.len() <= self.low_water() && (state.may_have_work || !state.ended.is_empty()) {
             self.call_feeder(&mut state);
         }
-        let notify = self.call_executor(&mut state);
-        drop(state);
-        if notify {
-            self.notify();
+        if self.notify.is_none() {
+            // A host that is notified takes what there is; a thread takes one.
+            self.call_executor(&mut state);
         }
+        drop(state);
         if let Some(timeout) = claim.timeout.or(self.options.timeout) {
             self.keeper.set_timeout(&claim.key, timeout);
         }
         Some(Assignment { slot, claim, token })
     }
 
-    /// An executor is done with a job.
-    pub(super) fn finish(&self, slot: usize, ending: Ending) {
+    /// Executors are done with jobs.
+    pub(super) fn finish(&self, endings: impl IntoIterator<Item = (usize, Ending)>) {
         let mut state = self.lock();
-        let Some((claim, _)) = state.running.get_mut(slot).and_then(Option::take) else { return };
-        state.free_slots.push(slot);
-        self.end(&mut state, claim, ending);
+        for (slot, ending) in endings {
+            // One that was finished before is left alone.
+            if let Some((claim, _)) = state.running.get_mut(slot).and_then(Option::take) {
+                state.free_slots.push(slot);
+                self.end(&mut state, claim, ending);
+            }
+        }
         if state.phase != Phase::Claiming {
             self.settled.notify_all();
         }

@@ -119,13 +119,10 @@ impl Pool {
         Ok(&self.pool)
     }
 
-    fn ended(&self, py: Python<'_>, slot: usize, report: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let report = match report {
-            None => Report::Completed { result: None },
-            Some(report) => convert::report(report, self.payload_limit).map_err(|failure| failure.raise(py, None))?,
-        };
-        self.pool.finish(slot, Ending::Reported(report));
-        Ok(())
+    fn report(&self, py: Python<'_>, report: Option<&Bound<'_, PyAny>>) -> PyResult<Ending> {
+        let report = report.map(|report| convert::report(report, self.payload_limit)).transpose();
+        let report = report.map_err(|failure| failure.raise(py, None))?;
+        Ok(Ending::Reported(report.unwrap_or(Report::Completed { result: None })))
     }
 }
 
@@ -144,7 +141,7 @@ impl Pool {
     fn next(&self, py: Python<'_>, slot: Option<usize>, report: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Task>> {
         let pool = self.pool(py)?;
         if let Some(slot) = slot {
-            self.ended(py, slot, report)?;
+            pool.finish([(slot, self.report(py, report)?)]);
         }
         let mut woken = false;
         loop {
@@ -174,13 +171,33 @@ impl Pool {
     /// Finish the job in `slot` with its report (`None`: completed). Never waits.
     #[pyo3(signature = (slot, report=None))]
     fn finish(&self, py: Python<'_>, slot: usize, report: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.pool(py)?;
-        self.ended(py, slot, report)
+        self.pool(py)?.finish([(slot, self.report(py, report)?)]);
+        Ok(())
+    }
+
+    /// Finish several jobs, given as `(slot, report)`. Those whose report cannot be read are not finished, and returned with
+    /// the exception as a third member. Never waits.
+    fn finish_all<'py>(
+        &self,
+        py: Python<'py>,
+        ended: Vec<(usize, Option<Bound<'py, PyAny>>)>,
+    ) -> PyResult<Vec<(usize, Option<Bound<'py, PyAny>>, PyErr)>> {
+        let pool = self.pool(py)?;
+        let mut unreadable = Vec::new();
+        let mut endings = Vec::with_capacity(ended.len());
+        for (slot, report) in ended {
+            match self.report(py, report.as_ref()) {
+                Ok(ending) => endings.push((slot, ending)),
+                Err(error) => unreadable.push((slot, report, error)),
+            }
+        }
+        pool.finish(endings);
+        Ok(unreadable)
     }
 
     /// The executor of the job in `slot` is dead: recover the job at once. `how` completes "the claim was lost: …".
     fn lose(&self, py: Python<'_>, slot: usize, how: String) -> PyResult<()> {
-        self.pool(py)?.finish(slot, Ending::Lost(how));
+        self.pool(py)?.finish([(slot, Ending::Lost(how))]);
         Ok(())
     }
 

@@ -17,10 +17,14 @@ use self::events::{Events, Stopper};
 use super::group::Committer;
 use crate::store::Change;
 
-/// The first pause between an event and a look: about what a commit without a disk flush takes.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-/// The pause after a further event while looks are under way: our own commits bring a stream of them.
+/// The pause between an event and a look, and between looks while the commit is likely to come.
+const FIRST_PAUSE: Duration = Duration::from_micros(80);
+/// How long it is likely: disk flushes of a millisecond are slow ones.
+const LIKELY: Duration = Duration::from_millis(2);
+/// The longest pause while events come: our own commits bring a stream of them.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
+/// The pause after something was found, so that a stream of it costs little.
+const FOUND_PAUSE: Duration = Duration::from_micros(300);
 /// The longest pause between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// How long to look after the last event. A disk flush that takes longer is found by polling.
@@ -83,7 +87,7 @@ fn look(committer: &Committer, events: &Events) -> Event {
     loop {
         if committer.changed_by_others() {
             committer.changes().report(Change { queued: true });
-            return Event::Written;
+            return events.rest(FOUND_PAUSE);
         }
         if waited >= PATIENCE {
             return Event::Nothing;
@@ -95,7 +99,8 @@ fn look(committer: &Committer, events: &Events) -> Event {
         waited += pause;
         match events.wait(Some(Duration::ZERO)) {
             Event::Stopped => return Event::Stopped,
-            Event::Written => (pause, waited) = (BUSY_PAUSE, Duration::ZERO),
+            Event::Written => (pause, waited) = ((pause * 2).min(BUSY_PAUSE), Duration::ZERO),
+            Event::Nothing if waited < LIKELY => {}
             Event::Nothing => pause = (pause * 2).min(LONGEST_PAUSE),
         }
     }

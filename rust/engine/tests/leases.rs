@@ -1,12 +1,13 @@
 //! The lease keeper, on a clock that is moved by hand.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use super::*;
+use super::{eventually, job};
 use crate::clock::{Clock, FakeClock};
+use crate::engine::Engine;
 use crate::engine::cancellation::AbortReason;
-use crate::job::{Budgets, Claim, ClaimName, ClaimRequest, Due, NewJob, Report, SECOND, State};
+use crate::engine::lease::Keep;
+use crate::job::{Claim, ClaimName, ClaimRequest, Micros, Report, SECOND, State};
 use crate::options::SqliteOptions;
 use crate::store::sqlite::SqliteStore;
 
@@ -25,18 +26,7 @@ fn fixture() -> Fixture {
     let clock = FakeClock::new(1_750_000_000 * SECOND);
     let options = SqliteOptions { clock: Arc::new(clock.clone()), ..SqliteOptions::default() };
     let engine = Engine::new(Arc::new(SqliteStore::open(&folder.path().join("jobs.sqlite"), &options).unwrap()));
-    let job = NewJob {
-        job_id: "only".into(),
-        queue: "default".into(),
-        lane: "default".into(),
-        priority: 0,
-        payload: "null".into(),
-        budgets: Budgets::default(),
-        backoff: None,
-        timeout: None,
-        due: Due::Now,
-    };
-    engine.store().ingest(vec![job]).wait().unwrap();
+    engine.store().ingest(vec![job("only")]).wait().unwrap();
     let claim = claim(&engine, "first").remove(0);
     Fixture { _folder: folder, clock, engine, claim }
 }
@@ -60,14 +50,6 @@ fn lease_until(engine: &Engine) -> Option<Micros> {
     match engine.store().read(vec!["only".into()]).wait().unwrap().remove(0).unwrap().state {
         State::Running { lease_until, .. } => lease_until,
         _ => None,
-    }
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within 10 s: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
