@@ -6,16 +6,15 @@
 //! one that was still running.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::events::{Event, EventSink};
-use super::lease::{Keep, LeaseKeeper};
-use super::pool::{Assignment, Ended, Ending, Phase, PoolOptions, Shared, State};
+use super::events::Event;
+use super::lease::Keep;
+use super::pool::Ending;
+use super::slots::{Ended, Phase, Shared, State, Waiting};
 use crate::error::{Error, Result};
-use crate::fork::Generation;
 use crate::job::{Claim, ClaimName, ClaimRequest, Claimed, Report, Settlement};
-use crate::store::{Exchanged, Store, Subscription};
+use crate::store::Exchanged;
 
 /// How many endings are enough for an exchange, whatever else is to come.
 pub(super) const LARGEST_EXCHANGE: usize = 1_000;
@@ -30,152 +29,8 @@ const LONGEST_RETREAT_FULL: Duration = Duration::from_secs(30);
 /// How often the same trouble is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A pool, and the thread that feeds it.
-pub struct Pool {
-    shared: Arc<Shared>,
-    feeder: Option<JoinHandle<()>>,
-    _subscription: Subscription,
-    opened_in: Generation,
-}
-
-/// What runs and what waits at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct PoolStats {
-    /// Executors at work.
-    pub running: usize,
-    /// Claimed jobs that wait for one.
-    pub waiting: usize,
-    /// Reports that are not recorded yet.
-    pub unrecorded: usize,
-    /// What was done so far.
-    pub counts: super::events::Counts,
-    /// Why the store takes nothing at present.
-    pub problem: Option<String>,
-}
-
-impl Pool {
-    /// Start to claim. `notify` is told when jobs wait, in place of threads in [`Pool::wait_for_job`].
-    ///
-    /// # Errors
-    /// `StoreFailed` where the thread could not be started.
-    pub fn start(
-        store: Arc<dyn Store>,
-        keeper: Arc<LeaseKeeper>,
-        options: PoolOptions,
-        events: Option<EventSink>,
-        notify: Option<Box<dyn Fn() + Send + Sync>>,
-    ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(options, Arc::clone(&store), keeper, events, notify));
-        let hears = Arc::downgrade(&shared);
-        let subscription = store.subscribe(Box::new(move |change| {
-            if change.queued
-                && let Some(shared) = hears.upgrade()
-            {
-                let mut state = shared.lock();
-                // Where it was true before, the feeder claims as soon as it can.
-                if !std::mem::replace(&mut state.may_have_work, true) {
-                    shared.call_feeder(&mut state);
-                }
-            }
-        }));
-        let body = Arc::clone(&shared);
-        let feeder = std::thread::Builder::new()
-            .name("bandog-feeder".into())
-            .spawn(move || Feeder::new(body).run())
-            .map_err(|error| Error::StoreFailed {
-                target: "the worker".into(),
-                problem: format!("its thread could not be started: {error}"),
-            })?;
-        Ok(Self { shared, feeder: Some(feeder), _subscription: subscription, opened_in: Generation::current() })
-    }
-
-    /// Whether this is the process that started it.
-    ///
-    /// # Errors
-    /// `Forked` in a child: no other method may be called there.
-    pub fn check_process(&self) -> Result<()> {
-        self.opened_in.check()
-    }
-
-    /// The next job; `None` where none waits, or all slots are taken. Never blocks. `woken`: by an executor that slept, or
-    /// was notified, since it last took one.
-    #[must_use]
-    pub fn take(&self, woken: bool) -> Option<Assignment> {
-        self.shared.take(woken)
-    }
-
-    /// Sleep until there may be a job to take. False once there will be none any more.
-    #[must_use]
-    pub fn wait_for_job(&self) -> bool {
-        self.shared.wait_for_job()
-    }
-
-    /// Executors are done with jobs: they are recorded soon, and their slots are free. Never blocks.
-    pub fn finish(&self, endings: impl IntoIterator<Item = (usize, Ending)>) {
-        self.shared.finish(endings);
-    }
-
-    /// Claim nothing more, and hand back what nobody has started. Running jobs go on.
-    pub fn drain(&self) {
-        self.shared.drain();
-    }
-
-    /// Sleep until no job runs, or `until` has come; whether none does.
-    #[must_use]
-    pub fn wait_idle(&self, until: Instant) -> bool {
-        self.shared.wait_until(until, |state| state.running() == 0)
-    }
-
-    /// Sleep until what has ended is recorded, or `until` has come; whether it is.
-    #[must_use]
-    pub fn wait_recorded(&self, until: Instant) -> bool {
-        self.shared.wait_until(until, |state| state.ended.is_empty() && state.recording == 0)
-    }
-
-    /// Sleep until there is nothing more to do now: no job is due in these queues, none runs, and all is recorded. Or until
-    /// `until` has come; whether it is so.
-    #[must_use]
-    pub fn wait_drained(&self, until: Instant) -> bool {
-        self.shared.wait_until(until, |state| {
-            let busy = state.exchanging || state.running() > 0 || !state.ended.is_empty() || !state.waiting.is_empty();
-            !busy && (!state.may_have_work || state.phase != Phase::Claiming)
-        })
-    }
-
-    /// What runs: the claims and their tokens.
-    #[must_use]
-    pub fn running(&self) -> Vec<(Arc<Claim>, super::cancellation::CancellationToken)> {
-        self.shared.running()
-    }
-
-    /// What it does, and has done.
-    #[must_use]
-    pub fn stats(&self) -> PoolStats {
-        let state = self.shared.lock();
-        PoolStats {
-            running: state.running(),
-            waiting: state.waiting.len(),
-            unrecorded: state.ended.len() + state.recording,
-            counts: state.counts,
-            problem: state.problem.clone(),
-        }
-    }
-}
-
-impl Drop for Pool {
-    /// The thread ends once what still runs has ended and is recorded, or the store is closed.
-    fn drop(&mut self) {
-        if self.opened_in.is_current() {
-            self.shared.drain();
-        } else {
-            std::mem::forget(Arc::clone(&self.shared));
-        }
-        drop(self.feeder.take());
-    }
-}
-
 /// The thread's own state.
-struct Feeder {
+pub(super) struct Feeder {
     shared: Arc<Shared>,
     /// When to look even though nothing is known to have changed.
     look_at: Instant,
@@ -192,12 +47,12 @@ struct Step {
 }
 
 impl Feeder {
-    fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         let look_at = Instant::now();
         Self { shared, look_at, retry_at: None, retreat: FIRST_RETREAT, logged_at: None }
     }
 
-    fn run(mut self) {
+    pub(super) fn run(mut self) {
         while let Some(step) = self.next_step() {
             if let Err(Error::Closed | Error::Forked { .. }) = self.exchange(step) {
                 self.shared.closed();
@@ -276,49 +131,85 @@ impl Feeder {
             Ending::Lost(_) => None,
         });
         let answer = self.shared.store.exchange(reports.collect(), request).wait();
-        let Exchanged { settlements, claimed } = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.failed(ended, limit, &error);
-                return Err(error);
+        let Exchanged { settlements, claimed } =
+            answer.unwrap_or_else(|error| Exchanged { settlements: Err(error.clone()), claimed: Err(error) });
+        let trouble = settlements.as_ref().err().or(claimed.as_ref().err()).cloned();
+        let mut events = Vec::new();
+        match settlements {
+            Ok(settlements) => self.recorded(ended, settlements, &mut events),
+            Err(_) => self.put_back(ended),
+        }
+        let kept = match claimed {
+            Ok(claimed) => self.claimed(claimed, limit, asked_at, &mut events),
+            Err(_) => {
+                self.shared.lock().may_have_work |= limit > 0;
+                Vec::new()
             }
         };
-        let mut events = Vec::new();
-        let ended = self.recover_lost(ended, &mut events);
-        let mut settlements = settlements.into_iter();
-        self.shared.keeper.let_go_all(ended.iter().map(|(claim, _)| &claim.key));
-        let answers: Vec<_> = ended.into_iter().zip(settlements.by_ref()).collect();
-        self.look_again(limit, &claimed);
-        let claims: Vec<_> = claimed.claims.into_iter().map(Arc::new).collect();
-        if self.shared.events.is_some() {
-            events.extend(answers.iter().map(|((claim, ending), answer)| event(claim, ending, answer)));
-            events.extend(claims.iter().map(|claim| Event::of("claimed", claim)));
-            let jobs =
-                |kind, ids: &[String]| ids.iter().map(move |id| Event::of_job(kind, id.clone())).collect::<Vec<_>>();
-            events.extend(jobs("recovered", &claimed.recovery.recovered));
-            events.extend(jobs("interrupted", &claimed.recovery.interrupted));
-        }
-        let kept = self.keep(claims.clone(), asked_at);
-        let work_left = limit > 0 && claims.len() == limit as usize;
-        self.shared.recorded(|state| {
-            state.recording = 0;
-            state.problem = None;
-            state.may_have_work |= work_left;
-            state.counts.claimed += claims.len() as u64;
-            state.counts.recovered += claimed.recovery.recovered.len() as u64;
-            state.counts.interrupted += claimed.recovery.interrupted.len() as u64;
-            for (_, answer) in &answers {
-                state.counts.settlement(answer.as_ref().unwrap_or(&Settlement::Stale));
-            }
-        });
         self.shared.supply(kept.into_iter());
         if let Some(sink) = &self.shared.events
             && !events.is_empty()
         {
             sink(events);
         }
-        (self.retry_at, self.retreat, self.logged_at) = (None, FIRST_RETREAT, None);
-        Ok(())
+        match trouble {
+            Some(error) => {
+                self.retreat(&error);
+                Err(error)
+            }
+            None => {
+                if self.retry_at.take().is_some() {
+                    (self.retreat, self.logged_at) = (FIRST_RETREAT, None);
+                    self.shared.lock().problem = None;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What has ended is in the store, or was lost before.
+    fn recorded(&self, ended: Vec<Ended>, settlements: Vec<Result<Settlement>>, events: &mut Vec<Event>) {
+        let ended = self.recover_lost(ended, events);
+        self.shared.keeper.let_go_all(ended.iter().map(|(claim, _)| &claim.key));
+        if self.shared.events.is_some() {
+            events.extend(ended.iter().zip(&settlements).map(|((claim, ending), answer)| event(claim, ending, answer)));
+        }
+        self.shared.recorded(|state| {
+            state.recording = 0;
+            for answer in &settlements {
+                state.counts.settlement(answer.as_ref().unwrap_or(&Settlement::Stale));
+            }
+        });
+    }
+
+    /// Nothing was recorded, as far as is known: it is reported again.
+    fn put_back(&self, ended: Vec<Ended>) {
+        self.shared.recorded(|state| {
+            state.recording = 0;
+            if !ended.is_empty() {
+                state.ended_since = Some(Instant::now());
+                state.ended.splice(0..0, ended);
+            }
+        });
+    }
+
+    /// What was claimed, kept and ready to be started.
+    fn claimed(&mut self, claimed: Claimed, limit: u32, asked_at: i64, events: &mut Vec<Event>) -> Vec<Waiting> {
+        self.look_again(limit, &claimed);
+        let Claimed { claims, recovery, .. } = claimed;
+        let claims: Vec<_> = claims.into_iter().map(Arc::new).collect();
+        if self.shared.events.is_some() {
+            events.extend(claims.iter().map(|claim| Event::of("claimed", claim)));
+            events.extend(recovery.recovered.iter().map(|id| Event::of_job("recovered", id.clone())));
+            events.extend(recovery.interrupted.iter().map(|id| Event::of_job("interrupted", id.clone())));
+        }
+        let mut state = self.shared.lock();
+        state.may_have_work |= limit > 0 && claims.len() == limit as usize;
+        state.counts.claimed += claims.len() as u64;
+        state.counts.recovered += recovery.recovered.len() as u64;
+        state.counts.interrupted += recovery.interrupted.len() as u64;
+        drop(state);
+        self.keep(claims, asked_at)
     }
 
     /// Put claims back whose executors are dead, without waiting for their leases. What is left was reported.
@@ -345,7 +236,7 @@ impl Feeder {
     }
 
     /// Have new claims renewed. One that comes too late to be started safely is handed back.
-    fn keep(&self, claims: Vec<Arc<Claim>>, asked_at: i64) -> Vec<super::pool::Waiting> {
+    fn keep(&self, claims: Vec<Arc<Claim>>, asked_at: i64) -> Vec<Waiting> {
         let lease = self.shared.options.lease;
         let late = self.shared.store.clock().now().uptime.saturating_sub(asked_at) > lease / 2;
         let keeps =
@@ -380,8 +271,8 @@ impl Feeder {
         self.look_at = Instant::now() + due.min(poll);
     }
 
-    /// Nothing was recorded or claimed, as far as is known: try again, less and less often.
-    fn failed(&mut self, ended: Vec<Ended>, limit: u32, error: &Error) {
+    /// Leave the store alone for a while, longer after each failure.
+    fn retreat(&mut self, error: &Error) {
         let longest = if matches!(error, Error::StorageFull { .. }) { LONGEST_RETREAT_FULL } else { LONGEST_RETREAT };
         let pause = self.retreat.mul_f64(0.75 + fastrand::f64() / 2.0); // so that several workers do not come back at once
         self.retry_at = Some(Instant::now() + pause);
@@ -390,15 +281,7 @@ impl Feeder {
             self.logged_at = Some(Instant::now());
             log::warn!("the worker's store does not answer as it should, and is tried again: {error}");
         }
-        self.shared.recorded(|state| {
-            (state.recording, state.exchanging) = (0, false);
-            state.problem = Some(error.to_string());
-            state.may_have_work |= limit > 0;
-            if !ended.is_empty() {
-                state.ended_since = Some(Instant::now());
-                state.ended.splice(0..0, ended);
-            }
-        });
+        self.shared.lock().problem = Some(error.to_string());
     }
 }
 

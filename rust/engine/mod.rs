@@ -1,16 +1,18 @@
 //! What lives in this process: the store, and the claims that are kept in it.
 //!
 //! - [`lease`]: the thread that renews claims
-//! - [`pool`], [`feeder`]: where claimed jobs wait for executors, and the thread that claims them and records their outcomes
+//! - [`pool`]: claimed jobs for a worker's executors, and their reports back; in `slots` they wait, `feeder` is the thread
+//!   that claims and records
 //! - [`events`]: what a pool tells of its work
 //! - [`wake`]: the thread that tells the host of changes
 //! - [`cancellation`]: the token that tells an executor to stop
 
 pub mod cancellation;
 pub mod events;
-pub mod feeder;
+mod feeder;
 pub mod lease;
 pub mod pool;
+mod slots;
 #[cfg(test)]
 mod tests;
 pub mod wake;
@@ -20,9 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cancellation::CancellationToken;
 use self::events::EventSink;
-use self::feeder::Pool;
 use self::lease::{Keep, LeaseKeeper};
-use self::pool::PoolOptions;
+use self::pool::{Pool, PoolOptions};
 use self::wake::{Wake, WakeCallback};
 use crate::error::{Error, Result};
 use crate::fork::Generation;

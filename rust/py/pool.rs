@@ -17,8 +17,7 @@ use crate::admission;
 use crate::engine::Engine;
 use crate::engine::cancellation::AbortReason;
 use crate::engine::events::{Event, EventSink};
-use crate::engine::feeder::Pool as EnginePool;
-use crate::engine::pool::{Assignment, Ending, PoolOptions};
+use crate::engine::pool::{Assignment, Ending, Pool as EnginePool, PoolOptions};
 use crate::error::Error;
 use crate::job::{ClaimRequest, Report};
 

@@ -29,7 +29,7 @@ pub trait Store: Send + Sync {
     /// End claims with what their holders report, each only where it still holds.
     fn settle(&self, reports: Vec<(ClaimName, Report)>) -> Completion<Vec<Result<Settlement>>>;
 
-    /// Settle claims, then claim more: what a worker does between two batches of jobs. In one transaction where that saves
+    /// Settle claims and claim more: what a worker does between two batches of jobs. In one transaction where that saves
     /// one; a store with a connection for each does both at once.
     fn exchange(&self, reports: Vec<(ClaimName, Report)>, claim: Option<ClaimRequest>) -> Completion<Exchanged>;
 
@@ -112,9 +112,9 @@ pub type Subscription = Box<dyn Send + Sync>;
 #[derive(Debug)]
 pub struct Exchanged {
     /// What became of each report.
-    pub settlements: Vec<Result<Settlement>>,
+    pub settlements: Result<Vec<Result<Settlement>>>,
     /// What was claimed; nothing where no claim was asked for.
-    pub claimed: Claimed,
+    pub claimed: Result<Claimed>,
 }
 
 /// How a runtime knows that a claim is lost.

@@ -237,7 +237,7 @@ impl Store for SqliteStore {
         self.write(move |transaction| {
             let settlements = settle::settle(transaction, reports)?;
             let claimed = claim.map(|request| claim::claim(transaction, &request)).transpose()?.unwrap_or_default();
-            Ok(Exchanged { settlements, claimed })
+            Ok(Exchanged { settlements: Ok(settlements), claimed: Ok(claimed) })
         })
     }
 
