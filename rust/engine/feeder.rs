@@ -139,12 +139,11 @@ impl Feeder {
             Ok(settlements) => self.recorded(ended, settlements, &mut events),
             Err(_) => self.put_back(ended),
         }
-        let kept = match claimed {
-            Ok(claimed) => self.claimed(claimed, limit, asked_at, &mut events),
-            Err(_) => {
-                self.shared.lock().may_have_work |= limit > 0;
-                Vec::new()
-            }
+        let kept = if let Ok(claimed) = claimed {
+            self.claimed(claimed, limit, asked_at, &mut events)
+        } else {
+            self.shared.lock().may_have_work |= limit > 0;
+            Vec::new()
         };
         self.shared.supply(kept.into_iter());
         if let Some(sink) = &self.shared.events
@@ -152,19 +151,15 @@ impl Feeder {
         {
             sink(events);
         }
-        match trouble {
-            Some(error) => {
-                self.retreat(&error);
-                Err(error)
-            }
-            None => {
-                if self.retry_at.take().is_some() {
-                    (self.retreat, self.logged_at) = (FIRST_RETREAT, None);
-                    self.shared.lock().problem = None;
-                }
-                Ok(())
-            }
+        if let Some(error) = trouble {
+            self.retreat(&error);
+            return Err(error);
         }
+        if self.retry_at.take().is_some() {
+            (self.retreat, self.logged_at) = (FIRST_RETREAT, None);
+            self.shared.lock().problem = None;
+        }
+        Ok(())
     }
 
     /// What has ended is in the store, or was lost before.

@@ -125,6 +125,9 @@ impl Pool {
     }
 }
 
+/// A report that cannot be read, and why.
+type Unreadable<'py> = (usize, Option<Bound<'py, PyAny>>, PyErr);
+
 type Task = (usize, ClaimedJob, CancellationToken);
 
 fn task(assignment: Assignment) -> Task {
@@ -180,7 +183,7 @@ impl Pool {
         &self,
         py: Python<'py>,
         ended: Vec<(usize, Option<Bound<'py, PyAny>>)>,
-    ) -> PyResult<Vec<(usize, Option<Bound<'py, PyAny>>, PyErr)>> {
+    ) -> PyResult<Vec<Unreadable<'py>>> {
         let pool = self.pool(py)?;
         let mut unreadable = Vec::new();
         let mut endings = Vec::with_capacity(ended.len());
