@@ -29,6 +29,7 @@ from bandog.errors import (
     StoreFailed,
 )
 from bandog.job import Backoff, Job
+from bandog.migrating import MigrationStatus, migrate, migration_status
 from bandog.outcome import (
     Cancelled,
     Completed,
@@ -102,6 +103,7 @@ __all__ = [
     "JobNotFound",
     "JobRecord",
     "LaneFull",
+    "MigrationStatus",
     "NativeModuleMissing",
     "OutcomeUnknown",
     "Page",
@@ -127,4 +129,6 @@ __all__ = [
     "__version__",
     "connect",
     "connect_async",
+    "migrate",
+    "migration_status",
 ]

@@ -21,6 +21,8 @@ mod engine;
 mod error;
 mod json;
 mod logging;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rows;
 mod runtime_lock;
 mod token;
@@ -65,6 +67,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(canonical_json_text, module)?)?;
     module.add_function(wrap_pyfunction!(sqlite_version, module)?)?;
     module.add_function(wrap_pyfunction!(engine::in_thread, module)?)?;
+    #[cfg(feature = "postgres")]
+    {
+        module.add_function(wrap_pyfunction!(postgres::migrate_postgres, module)?)?;
+        module.add_function(wrap_pyfunction!(postgres::migration_status_postgres, module)?)?;
+    }
     module.add_function(wrap_pyfunction!(attach::shut_down, module)?)?;
     Ok(())
 }

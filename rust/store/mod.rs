@@ -3,6 +3,8 @@
 //! Every method returns at once with a [`Completion`]; what it does is one transaction. Engine and boundary know only this
 //! trait, so that a store behind a network fits in beside a file.
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod sql;
 pub mod sqlite;
 
