@@ -62,6 +62,9 @@ pub struct Completion<T> {
 /// The delivering end. Dropping it unused delivers an error, so that no waiter hangs on a lost operation.
 pub struct Reply<T>(Option<Arc<Slot<T>>>);
 
+/// The results of two completions so far, and who wants both.
+type Halves<T, U> = (Option<Result<T>>, Option<Result<U>>, Option<Reply<(Result<T>, Result<U>)>>);
+
 fn slot<T>() -> Arc<Slot<T>> {
     Arc::new(Slot(Mutex::new(SlotState { result: None, callback: None, waiter: None })))
 }
@@ -85,6 +88,38 @@ impl<T: Send + 'static> Completion<T> {
     #[must_use]
     pub fn lazy(work: impl FnOnce() -> Result<T> + Send + 'static, spawn: Arc<dyn Spawn>) -> Self {
         Self { slot: slot(), source: Source::Lazy(Some(Box::new(work)), spawn) }
+    }
+
+    /// What `change` makes of the result; it must not block.
+    pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Completion<U> {
+        let (reply, changed) = Completion::pair();
+        self.on_done(move |result| reply.send(result.map(change)));
+        changed
+    }
+
+    /// Both of two completions, once both are there.
+    pub fn both<U: Send + 'static>(self, other: Completion<U>) -> Completion<(Result<T>, Result<U>)> {
+        let (reply, both) = Completion::pair();
+        let halves = Arc::new(Mutex::new((None, None, Some(reply))));
+        let deliver = |halves: &Mutex<Halves<T, U>>| {
+            let mut halves = halves.lock().unwrap_or_else(PoisonError::into_inner);
+            if let (Some(_), Some(_)) = (&halves.0, &halves.1)
+                && let (Some(first), Some(second), Some(reply)) = (halves.0.take(), halves.1.take(), halves.2.take())
+            {
+                drop(halves);
+                reply.send(Ok((first, second)));
+            }
+        };
+        let (of_first, of_second) = (Arc::clone(&halves), halves);
+        self.on_done(move |result| {
+            of_first.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(result);
+            deliver(&of_first);
+        });
+        other.on_done(move |result| {
+            of_second.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(result);
+            deliver(&of_second);
+        });
+        both
     }
 
     /// A completion that is there already.
@@ -252,6 +287,16 @@ mod tests {
         assert_eq!(completion.wait_until(Instant::now() + Duration::from_millis(1)), None);
         reply.send(Ok(7));
         assert_eq!(completion.wait(), Ok(7));
+    }
+
+    #[test]
+    fn both_of_two_are_delivered_once_both_are_there() {
+        let ((first, one), (second, other)) = (Completion::<u8>::pair(), Completion::<u8>::pair());
+        let mut both = one.both(other);
+        second.send(Ok(2));
+        assert_eq!(both.wait_until(Instant::now() + Duration::from_millis(1)), None);
+        first.send(Err(Error::Closed));
+        assert_eq!(both.wait(), Ok((Err(Error::Closed), Ok(2))));
     }
 
     #[test]

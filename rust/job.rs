@@ -157,6 +157,8 @@ pub struct ClaimRequest {
     pub limit: u32,
     /// How long each claim holds without renewal; `None` where a host's liveness probe stands for it instead.
     pub lease: Option<Micros>,
+    /// Whether the caller wants to know when more is due, where it gets less than it asks for.
+    pub look_ahead: bool,
 }
 
 /// One claimed job.
@@ -204,7 +206,7 @@ pub struct Claimed {
     pub claims: Vec<Claim>,
     /// What the recovery in front of the claim did.
     pub recovery: Recovered,
-    /// Where fewer jobs were due than were asked for: in how long the next job of these queues is due, or the next lease
+    /// Where it was asked for, and fewer jobs were due than might have been: in how long the next job of these queues is due, or the next lease
     /// ends. `None` with nothing to come.
     pub next_in: Option<Micros>,
 }

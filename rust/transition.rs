@@ -141,6 +141,34 @@ pub fn after_loss(counters: Counters, budgets: Budgets, cancel: Option<&CancelRe
     Next::Settle { kind: OutcomeKind::Interrupted, counters, result: None, error: Some(reason), evidence: None }
 }
 
+/// Why a lost claim was lost, for the record.
+#[must_use]
+pub fn loss_reason(worker: &str, attempts: u32, how: &str) -> String {
+    format!("the claim of worker {worker:?} was lost: {how} (attempt {attempts})")
+}
+
+/// What is kept of a report that put a job back, so that its answer can be given again: with the attempt, so that it can be
+/// repeated only in part once the job has been claimed again.
+#[must_use]
+pub fn record(answer: PutBack, counters: Counters) -> String {
+    format!("{} {}", answer.settlement(None).as_str(), counters.attempts)
+}
+
+/// The answer that was recorded for the token that ended a claim: a word, and after a put-back the attempt. `available_at` is
+/// where a queued job waits now, `attempts` how often it has been claimed by now.
+#[must_use]
+pub fn recorded(report: &str, available_at: Option<Micros>, attempts: u32) -> Settlement {
+    let (word, attempt) = report.split_once(' ').unwrap_or((report, ""));
+    // Put back again since, after another claim was lost: where the job waits now is not what was answered then.
+    let available_at = available_at.filter(|_| attempt.parse() == Ok(attempts));
+    match word {
+        "retried" => Settlement::Retried { available_at },
+        "snoozed" => Settlement::Snoozed { available_at },
+        "released" => Settlement::Released,
+        kind => OutcomeKind::parse(kind).map_or(Settlement::Stale, Settlement::Settled),
+    }
+}
+
 /// The wait before the next attempt: doubling from `base` to `cap`, then shortened by up to `jitter` of itself, and at
 /// least one microsecond. Integers throughout: a float overflowed elsewhere and a shift wrapped to a hot retry.
 #[must_use]

@@ -1,4 +1,4 @@
-"""The stores that the conformance suite runs on.
+"""The stores that the conformance suite runs on: SQLite files, and (:mod:`fix_postgres`) a PostgreSQL server.
 
 A test of an operation uses the public API and the :class:`Store` below, nothing else, so that it runs unchanged on
 every store and on both faces: on ``sqlite-async`` the queue is an ``AsyncQueue`` behind :mod:`face`. A test that needs
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from face import BlockingQueue, BlockingWatchdog, LoopThread
+from fix_postgres import Server
 
 import bandog
 from bandog.testing import FakeClock
@@ -122,7 +123,81 @@ class AsyncSqliteStore(SqliteStore):
         self.thread.stop()
 
 
+class PostgresStore(Store):
+    """A schema, whose clock stands still until it is moved."""
+
+    kind = "postgres"
+    tolerance = timedelta(0)
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.clock = FakeClock()
+        self._open: list[bandog.Queue] = []
+        server.start_over(self.clock.now())
+
+    def connect(self, **options: Any) -> bandog.Queue:
+        queue = bandog.connect(self.server.url, schema=self.server.schema, clock=self.clock, **options)
+        self._open.append(queue)
+        return queue
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.server.set_clock(self.clock.now())
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def reopen(self, **options: Any) -> bandog.Queue:
+        self.close()
+        return self.connect(**options)
+
+    def close(self) -> None:
+        """Close every queue."""
+        while self._open:
+            self._open.pop().close()
+
+
+class AsyncPostgresStore(PostgresStore):
+    """The same, where every queue is asynchronous, on one event loop."""
+
+    kind = "postgres-async"
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.thread = LoopThread()
+
+    def connect(self, **options: Any) -> bandog.Queue:
+        opened = self.thread.call(
+            bandog.connect_async, self.server.url, schema=self.server.schema, clock=self.clock, **options
+        )
+        queue: Any = BlockingQueue(self.thread, opened)
+        self._open.append(queue)
+        return queue
+
+    def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
+        return BlockingWatchdog(queue, execute, **options)
+
+    def stop(self) -> None:
+        """Close every queue, and the loop."""
+        self.close()
+        self.thread.stop()
+
+
 STORES = ("sqlite", "sqlite-async")
+SERVERS = ("postgres", "postgres-async")
+
+
+@contextmanager
+def opened_on(server: Server, kind: str) -> Iterator[Store]:
+    """The store of a parameter on a server, closed afterwards."""
+    if kind == "postgres":
+        store = PostgresStore(server)
+        yield store
+        store.close()
+    else:
+        store = AsyncPostgresStore(server)
+        yield store
+        store.stop()
 
 
 @contextmanager
@@ -153,7 +228,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test on every store, each with the faces that it is about."""
     marker = metafunc.definition.get_closest_marker
     if "store" in metafunc.fixturenames:
-        metafunc.parametrize("store", STORES[:1] if marker("sync_only") else STORES, indirect=True)
+        kinds = (STORES[0], SERVERS[0]) if marker("sync_only") else (*STORES, *SERVERS)
+        metafunc.parametrize("store", kinds, indirect=True)
     elif "sqlite_store" in metafunc.fixturenames and marker("both_faces"):
         metafunc.parametrize("sqlite_store", STORES[:1] if marker("sync_only") else STORES, indirect=True)
 
@@ -166,8 +242,12 @@ def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sql
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with opened(request.param, tmp_path) as store:
-        yield store
+    if request.param in SERVERS:
+        with opened_on(request.getfixturevalue("postgres_server"), request.param) as store:
+            yield store
+    else:
+        with opened(request.param, tmp_path) as store:
+            yield store
 
 
 @pytest.fixture

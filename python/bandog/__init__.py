@@ -31,6 +31,7 @@ from bandog.errors import (
 )
 from bandog.events import Event, WorkerStats
 from bandog.job import Backoff, Job
+from bandog.migrating import MigrationStatus, migrate, migration_status
 from bandog.outcome import (
     Cancelled,
     Completed,
@@ -108,6 +109,7 @@ __all__ = [
     "JobNotFound",
     "JobRecord",
     "LaneFull",
+    "MigrationStatus",
     "NativeModuleMissing",
     "OutcomeUnknown",
     "Page",
@@ -138,4 +140,6 @@ __all__ = [
     "__version__",
     "connect",
     "connect_async",
+    "migrate",
+    "migration_status",
 ]

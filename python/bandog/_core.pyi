@@ -37,6 +37,8 @@ __all__ = [
     "freeze_report",
     "in_thread",
     "remote_token",
+    "migrate_postgres",
+    "migration_status_postgres",
     "shut_down",
     "sqlite_version",
     "thaw_claim",
@@ -104,6 +106,30 @@ class Engine:
             StoreBusy: another connection kept the lock for the whole ``busy_timeout``.
             InvalidJob: ``synchronous`` or ``busy_timeout`` is not allowed.
             OverflowError: ``payload_limit`` is negative or beyond the machine's word.
+        """
+
+    @staticmethod
+    def open_postgres(
+        url: str,
+        *,
+        schema: str,
+        busy_timeout: _Seconds,
+        payload_limit: int,
+        clock: FakeClock | None = None,
+    ) -> tuple[Engine, str]:
+        """Open a schema of a PostgreSQL database; also a name for it without secrets.
+
+        Args:
+            url: as libpq reads it.
+            schema: the schema that holds the tables.
+            busy_timeout: from 0 to 100 years; how long a call waits for rows that another transaction holds locked.
+            payload_limit: bytes of canonical JSON that a payload, result or evidence may have, at least 1.
+            clock: on which this process gives up claims; ``None`` (the default) for the machine's.
+
+        Raises:
+            CannotOpen: the server cannot be reached, or refuses.
+            SchemaMismatch: tables of another version, or none.
+            InvalidJob: an argument that is not allowed.
         """
 
     def ingest(self, jobs: list[Job]) -> Completion[list[Admission]]:
@@ -854,3 +880,9 @@ def shut_down() -> None:
 
 def sqlite_version() -> str:
     """The version of the SQLite library that is compiled in, as in ``"3.53.4"``; not that of the module ``sqlite3``."""
+
+def migrate_postgres(url: str, schema: str) -> tuple[int, int]:
+    """Bring a schema to the version of this bandog: the versions before and after. See :func:`bandog.migrate`."""
+
+def migration_status_postgres(url: str, schema: str) -> tuple[int, int]:
+    """The version of a schema, and that of this bandog. See :func:`bandog.migration_status`."""

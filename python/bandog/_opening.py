@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bandog._native import core
-from bandog._url import locate
+from bandog._url import PostgresLocation, locate
 from bandog.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from bandog._operations import Seconds
     from bandog.testing import FakeClock
 
-__all__ = ["DEFAULT_PAYLOAD_LIMIT", "open_engine"]
+__all__ = ["DEFAULT_PAYLOAD_LIMIT", "DEFAULT_SCHEMA", "open_engine"]
+
+DEFAULT_SCHEMA = "bandog"
+"""Where the tables are in a PostgreSQL database."""
 
 DEFAULT_PAYLOAD_LIMIT = 1 << 20
 """Bytes of canonical JSON (seed 2)."""
@@ -27,9 +30,28 @@ def open_engine(
     payload_limit: int,
     allow_network_filesystem: bool,  # noqa: FBT001
     clock: FakeClock | None,
+    schema: str | None,
 ) -> tuple[core.Engine, str]:
     """The engine on what ``url`` names, and a name for it without secrets."""
     location = locate(url)
+    if isinstance(location, PostgresLocation):
+        for field, given in (
+            ("synchronous", synchronous is not None),
+            ("allow_network_filesystem", allow_network_filesystem),
+        ):
+            if given:
+                message = f"{field}: is about SQLite files, and has no meaning for PostgreSQL"
+                raise InvalidJob(message, field=field)
+        return core.Engine.open_postgres(
+            location.url,
+            schema=DEFAULT_SCHEMA if schema is None else schema,
+            busy_timeout=5.0 if busy_timeout is None else busy_timeout,
+            payload_limit=payload_limit,
+            clock=_native_clock(clock),
+        )
+    if schema is not None:
+        message = "schema: is about PostgreSQL; an SQLite file has none"
+        raise InvalidJob(message, field="schema")
     if synchronous is None:
         synchronous = location.options.get("synchronous", "full")
     if busy_timeout is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,8 +20,17 @@ class SqliteLocation:
     options: dict[str, str]
 
 
-def locate(url: str | os.PathLike[str]) -> SqliteLocation:
-    """The store that ``url`` names: a path, ``sqlite:///relative.sqlite`` or ``sqlite:////absolute.sqlite``.
+@dataclass(frozen=True, slots=True)
+class PostgresLocation:
+    """A PostgreSQL database. Its URL may hold a password: it is handed on, and shown to nobody."""
+
+    url: str = field(repr=False)
+
+
+def locate(url: str | os.PathLike[str]) -> SqliteLocation | PostgresLocation:
+    """The store that ``url`` names.
+
+    A path, ``sqlite:///relative.sqlite``, ``sqlite:////absolute.sqlite`` or ``postgresql://…``.
 
     Raises:
         InvalidJob: for a scheme, host or option that is not known. The URL itself, which may hold a password, is not
@@ -38,13 +47,15 @@ def locate(url: str | os.PathLike[str]) -> SqliteLocation:
         # urlsplit would drop some of them without a word, and another file be opened.
         message = "url: must not contain control characters; percent-encode them"
         raise InvalidJob(message, field="url")
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresLocation(text)
     try:
         parts = urlsplit(text)
     except ValueError:
         message = "url: cannot be read as a URL; use a path or sqlite:///path"
         raise InvalidJob(message, field="url") from None
     if parts.scheme != "sqlite":
-        message = f"url: bandog cannot open {parts.scheme}:// here; use a path or sqlite:///path"
+        message = f"url: bandog cannot open {parts.scheme}:// here; use a path, sqlite:///path or postgresql://…"
         raise InvalidJob(message, field="url")
     if parts.netloc or parts.fragment:
         message = (

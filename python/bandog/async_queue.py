@@ -41,9 +41,12 @@ async def connect_async(
     allow_network_filesystem: bool = False,
     clock: FakeClock | None = None,
     wake: WakeCallback | None = None,
+    schema: str | None = None,
 ) -> AsyncQueue:
     """Open a queue for coroutines. Arguments and errors are those of :func:`bandog.connect`."""
-    opening = partial(open_engine, url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock)
+    opening = partial(
+        open_engine, url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema
+    )
     engine, name = await in_thread(opening)
     queue = AsyncQueue(engine, name)
     if wake is not None:

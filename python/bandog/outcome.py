@@ -124,8 +124,9 @@ class Settlement:
 
     Attributes:
         kind: ``completed``, ``failed``, ``cancelled``, ``outcome_unknown`` (the job has its outcome), ``retried``,
-            ``snoozed``, ``released`` (it is queued again), ``stale`` (the claim had ended before; nothing was changed)
-            or ``not_found`` (there is no such job). Settling a claim again returns what was recorded the first time.
+            ``snoozed``, ``released`` (it is queued again), ``stale`` (the claim had ended before; nothing was
+            changed), ``not_found`` (there is no such job) or ``busy`` (one of many on PostgreSQL, which another
+            transaction kept locked; it still holds). Settling a claim again returns what was recorded the first time.
         available_at: when a job that was put back is due, an aware ``datetime``; ``None`` otherwise.
     """
 

@@ -35,35 +35,40 @@ def connect(
     allow_network_filesystem: bool = False,
     clock: FakeClock | None = None,
     wake: WakeCallback | None = None,
+    schema: str | None = None,
 ) -> Queue:
     """Open a queue.
 
     Args:
         url: a path, ``sqlite:///relative.sqlite`` or ``sqlite:////absolute.sqlite``, the latter two also with
             ``synchronous`` and ``busy_timeout`` as options after a ``?``. An SQLite file that is missing, or that has
-            none of bandog's tables, gets them; tables that are there are never changed.
+            none of bandog's tables, gets them; tables that are there are never changed. Or
+            ``postgresql://user@host/database`` with libpq's options; what it leaves out is taken from the ``PG*``
+            variables and the password file. The tables there are made by :func:`bandog.migrate`.
         synchronous: ``"full"`` (the default): a job that was admitted survives a power cut. ``"normal"``: it survives
             the death of the process, and a power cut may take the latest ones back; commits are several times faster.
-        busy_timeout: seconds (float) or ``timedelta`` that a call waits for a lock that another connection holds.
-            Default 5.
+        busy_timeout: seconds (float) or ``timedelta`` that a call waits for a lock that another connection holds: on
+            the file, or on rows. Default 5.
         payload_limit: the most bytes that a payload, result or evidence may have as canonical JSON. Default 1 MiB.
         allow_network_filesystem: open a file on a network file system at your own risk. Default ``False``.
         wake: called after durable changes with the time of the next due work (an aware ``datetime``, or ``None`` with
             nothing pending), from a thread of bandog's, under no lock; a burst of changes is one call. Always only a
             hint: changes by other processes are not seen. What it raises is logged. See :attr:`Queue.wake` for more
             of them.
-        clock: a clock that a test moves; ``None`` (the default) for the machine's.
+        clock: a clock that a test moves; ``None`` (the default) for the machine's. PostgreSQL's times are the server's:
+            there it only tells when this process gives up a claim that it could not renew.
+        schema: the schema that holds the tables in a PostgreSQL database. Default ``"bandog"``.
 
     Returns:
         An open queue. It may be shared by threads, not with forked children: they connect anew.
 
     Raises:
-        CannotOpen: not a usable file. It was not touched.
-        SchemaMismatch: tables of another version.
+        CannotOpen: not a usable file (it was not touched), or a server that cannot be reached or refuses.
+        SchemaMismatch: tables of another version, or none where :func:`bandog.migrate` makes them.
         StoreBusy: another connection kept the lock for the whole ``busy_timeout``.
         InvalidJob: an argument that is not allowed.
     """
-    engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock)
+    engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
     queue = Queue(engine, name)
     if wake is not None:
         queue.wake.add(wake)

@@ -124,6 +124,7 @@ impl Feeder {
             queues: options.queues.clone(),
             limit,
             lease: Some(options.lease),
+            look_ahead: true,
         });
         let asked_at = clock.now().uptime;
         let reports = ended.iter().filter_map(|(claim, ending)| match ending {

@@ -282,6 +282,11 @@ impl Shared {
                 held.renew_at = asked_at.saturating_add(renewal_pause(lease));
                 cancel_requested.map(AbortReason::CancelRequested)
             }
+            // Somebody holds the claim locked, most likely a transaction that settles it: it holds on, until its deadline.
+            Err(Error::StoreBusy { .. }) => {
+                held.renew_at = self.soon(lease);
+                None
+            }
             Ok(Renewal::Stale) | Err(_) => {
                 state.held.remove(key);
                 Some(AbortReason::LeaseLost)
@@ -293,11 +298,15 @@ impl Shared {
         }
     }
 
+    /// When a renewal that did not land is tried again.
+    fn soon(&self, lease: Option<Micros>) -> Micros {
+        self.clock.now().uptime.saturating_add((lease.unwrap_or(DEFAULT_LEASE) / 16).min(crate::job::SECOND))
+    }
+
     /// The store did not take the renewal: try again soon, until the deadline.
     fn failed(&self, keys: &[ClaimKey], lease: Option<Micros>, error: &Error) {
         log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
-        let again =
-            self.clock.now().uptime.saturating_add((lease.unwrap_or(DEFAULT_LEASE) / 16).min(crate::job::SECOND));
+        let again = self.soon(lease);
         let mut state = self.lock();
         for key in keys {
             if let Some(held) = state.held.get_mut(key) {

@@ -15,6 +15,8 @@ use super::completion::Completion;
 use super::convert;
 use super::error::{Failure, raise};
 use super::pool::{Pool, Settings};
+#[cfg(feature = "postgres")]
+use super::postgres;
 use super::rows::{Admission, ClaimedJob, JobRecord};
 use super::runtime_lock::RuntimeLock;
 use super::token::CancellationToken;
@@ -28,6 +30,8 @@ use crate::job::{ClaimKey, ClaimName, ClaimRequest, Claimed, Renewal, Settlement
 use crate::management::{Cancellation, JobsRequest, Page, PurgeRequest, Requeue};
 use crate::options::{NetworkFiles, SqliteOptions, Synchronous};
 use crate::store::Runtime;
+#[cfg(feature = "postgres")]
+use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 
 /// An open store.
@@ -92,6 +96,28 @@ impl Engine {
         Ok(Self { engine: Arc::new(CoreEngine::new(Arc::new(store))), payload_limit })
     }
 
+    /// Open a schema of a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    #[staticmethod]
+    #[pyo3(signature = (url, *, schema, busy_timeout, payload_limit, clock=None))]
+    fn open_postgres(
+        py: Python<'_>,
+        url: &Bound<'_, PyAny>,
+        schema: &Bound<'_, PyAny>,
+        busy_timeout: &Bound<'_, PyAny>,
+        payload_limit: &Bound<'_, PyAny>,
+        clock: Option<&Bound<'_, FakeClock>>,
+    ) -> PyResult<(Self, String)> {
+        let payload_limit: u32 =
+            convert::integer(payload_limit, "payload_limit", "from 1 to 4294967295").map_err(refused(py))?;
+        let payload_limit = admission::payload_limit(payload_limit).map_err(|error| raise(py, error, None))?;
+        let url = convert::text(url, "url").map_err(refused(py))?;
+        let options = postgres::options(schema, busy_timeout, clock).map_err(refused(py))?;
+        let store = py.detach(|| PostgresStore::open(&url, options)).map_err(|error| raise(py, error, None))?;
+        let name = store.target().to_owned();
+        Ok((Self { engine: Arc::new(CoreEngine::new(Arc::new(store))), payload_limit }, name))
+    }
+
     /// Ingest jobs: a list of `Admission`.
     fn ingest(&self, py: Python<'_>, jobs: &Bound<'_, PyList>) -> PyResult<Completion> {
         let engine = self.engine(py)?;
@@ -128,6 +154,7 @@ impl Engine {
                 queues: queues.transpose()?,
                 limit: convert::integer(limit, "limit", "from 1 to 4294967295")?,
                 lease: lease.map(|lease| convert::duration(lease, "lease")).transpose()?,
+                look_ahead: false,
             };
             admission::claim(&request)?;
             Ok(request)
@@ -205,7 +232,8 @@ impl Engine {
         }))
     }
 
-    /// Settle claims: per pair of claim and outcome a word, and the time at which a job that was put back is due.
+    /// Settle claims: per pair of claim and outcome a word, and the time at which a job that was put back is due. The words
+    /// are those of a settlement, `not_found`, and `busy` for a claim that stayed locked while others were settled.
     fn settle(&self, py: Python<'_>, reports: &Bound<'_, PyList>) -> PyResult<Completion> {
         let engine = self.engine(py)?;
         let mut converted = Vec::with_capacity(reports.len());
@@ -228,6 +256,7 @@ impl Engine {
                             _ => None,
                         },
                     ),
+                    Err(Error::StoreBusy { .. }) => ("busy", None),
                     Err(_) => ("not_found", None),
                 };
                 let available_at = available_at.map(|at| convert::datetime(py, at)).transpose()?;

@@ -24,6 +24,8 @@ mod error;
 mod json;
 mod logging;
 mod pool;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rows;
 mod runtime_lock;
 mod token;
@@ -79,6 +81,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(transfer::abort_token, module)?,
     ] {
         module.add_function(function)?;
+    }
+    #[cfg(feature = "postgres")]
+    {
+        module.add_function(wrap_pyfunction!(postgres::migrate_postgres, module)?)?;
+        module.add_function(wrap_pyfunction!(postgres::migration_status_postgres, module)?)?;
     }
     module.add_function(wrap_pyfunction!(attach::shut_down, module)?)?;
     Ok(())

@@ -77,6 +77,7 @@ impl Settings<'_> {
             queues: options.queues.clone(),
             limit: options.concurrency,
             lease: Some(options.lease),
+            look_ahead: true,
         })?;
         Ok(options)
     }

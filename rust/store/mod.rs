@@ -4,6 +4,8 @@
 //! trait, so that a store behind a network fits in beside a file.
 
 mod changes;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod sql;
 pub mod sqlite;
 

@@ -90,3 +90,82 @@ pub(crate) mod sqlite {
     /// The migrations, in order; the version of a schema is the number of those that it has had.
     pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../../python/bandog/sql/sqlite/migrations/0001.sql")];
 }
+
+/// The statements for PostgreSQL. `bandog.` in them stands for the schema, and is replaced once, at opening.
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres {
+    macro_rules! statements {
+        ($($name:ident;)*) => {
+            /// Every statement, for one schema.
+            pub(crate) struct Statements {
+                $(pub(crate) $name: String,)*
+            }
+
+            impl Statements {
+                /// For a schema, given as it is to stand in SQL: quoted.
+                pub(crate) fn new(quoted_schema: &str) -> Self {
+                    Self {
+                        $($name: in_schema(
+                            include_str!(concat!("../../python/bandog/sql/postgres/", stringify!($name), ".sql")),
+                            quoted_schema,
+                        ),)*
+                    }
+                }
+            }
+        };
+    }
+
+    statements! {
+        cancel;
+        cancel_claim;
+        cancel_ready;
+        claim;
+        claim_found;
+        dead_letters;
+        fail_lane;
+        fail_lane_default;
+        find_jobs;
+        find_outcome;
+        has_pending_work;
+        ingest;
+        ingest_existing;
+        jobs;
+        jobs_queued;
+        jobs_running;
+        jobs_settled;
+        lane_limit;
+        lane_size;
+        lane_size_default;
+        next_wake;
+        purge;
+        put_outcome;
+        put_ready;
+        read;
+        recover;
+        recover_claim;
+        recover_next;
+        renew;
+        renew_locked;
+        schema_exists;
+        schema_lock;
+        schema_version;
+        set_lane_limit;
+        set_lane_limit_none;
+        settle;
+        settle_claim;
+        settle_recorded;
+        stats_queues;
+        stats_running;
+        stats_settled;
+        take_lease;
+        take_outcome;
+    }
+
+    /// The migrations, in order; the version of a schema is the number of those that it has had.
+    pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../../python/bandog/sql/postgres/migrations/0001.sql")];
+
+    /// A statement, for a schema that is given as it is to stand in SQL: quoted.
+    pub(crate) fn in_schema(statement: &str, quoted_schema: &str) -> String {
+        statement.replace("bandog.", &format!("{quoted_schema}."))
+    }
+}

@@ -173,7 +173,6 @@ def test_a_symbolic_link_leads_to_the_one_file(path, tmp_path):
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://ada:hunter2@db.example.org/jobs",
         "mysql://ada:hunter2@db.example.org/jobs",
         "sqlite://ada:hunter2@db.example.org/jobs",
         "sqlite://hunter2/jobs.sqlite",

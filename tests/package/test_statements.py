@@ -39,6 +39,22 @@ def test_a_statement_that_is_not_there_is_said_so() -> None:
 
 def test_every_statement_is_compiled_in() -> None:
     engine = FOLDER.parents[2] / "rust" / "store" / "sql.rs"
-    text = engine.read_text(encoding="utf-8")
-    unused = [path.stem for path in STATEMENTS if path.parent.name == "sqlite" and f'"{path.stem}"' not in text]
-    assert unused == []
+    sqlite, postgres = engine.read_text(encoding="utf-8").split("pub(crate) mod postgres")
+    assert [path.stem for path in STATEMENTS if path.parent.name == "sqlite" and f'"{path.stem}"' not in sqlite] == []
+    assert [
+        path.stem for path in STATEMENTS if path.parent.name == "postgres" and f" {path.stem};" not in postgres
+    ] == []
+
+
+@pytest.mark.parametrize("schema", ["MyApp", 'we"ird', "x" * 63, "with space", "a.b"])
+def test_a_migration_is_for_any_schema(schema: str) -> None:
+    (text,) = sql.migrations("postgres", schema=schema)
+    quoted = schema.replace('"', '""')
+    assert f'CREATE TABLE "{quoted}".job (' in text
+    assert " bandog.job" not in text
+
+
+@pytest.mark.parametrize("schema", ["", "x" * 64, "é" * 32, "a$b", "a\nb", "a\0b"])
+def test_a_name_that_could_not_be_quoted_is_refused(schema: str) -> None:
+    with pytest.raises(ValueError, match="schema"):
+        sql.in_schema("SELECT 1 FROM bandog.job", schema)

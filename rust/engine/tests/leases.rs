@@ -38,6 +38,7 @@ fn claim(engine: &Engine, lease_token: &str) -> Vec<Claim> {
         queues: None,
         limit: 1,
         lease: Some(LEASE),
+        look_ahead: false,
     };
     engine.store().claim(request).wait().unwrap().claims
 }

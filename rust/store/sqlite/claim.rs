@@ -26,7 +26,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, request: &ClaimRequest) -> Re
     let recovery = recover(transaction, RECOVERY_BATCH)?;
     let mut next_due = None;
     let candidates = candidates(transaction, request, &mut next_due)?;
-    let next_in = match candidates.len() < request.limit as usize {
+    let next_in = match request.look_ahead && candidates.len() < request.limit as usize {
         true => next_in(transaction, next_due)?,
         false => None,
     };
@@ -103,12 +103,14 @@ fn candidates(
             break;
         }
         for queue in queues {
-            let mut next = transaction.prepare(sql::sqlite::CLAIM_NEXT)?;
-            let next: Option<Micros> =
-                rows::one_row(transaction, &mut next, params![queue, priority, transaction.now().wall], |row| {
-                    row.get(0)
-                })?;
-            *next_due = next_due.take().into_iter().chain(next).min();
+            if request.look_ahead {
+                let mut next = transaction.prepare(sql::sqlite::CLAIM_NEXT)?;
+                let next: Option<Micros> =
+                    rows::one_row(transaction, &mut next, params![queue, priority, transaction.now().wall], |row| {
+                        row.get(0)
+                    })?;
+                *next_due = next_due.take().into_iter().chain(next).min();
+            }
             if let Some(lower) = next_priority(transaction, &queue, Some(priority))? {
                 levels.entry(Reverse(lower)).or_default().push(queue);
             }

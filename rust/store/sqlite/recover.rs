@@ -51,8 +51,7 @@ fn put_back(transaction: &Transaction<'_>, claims: Vec<Lost>, how: &str) -> Resu
         let mut take = transaction.prepare(sql::sqlite::TAKE_LEASE)?;
         rows::run(transaction, &mut take, [lost.number])?;
         transaction.wrote(|| Landmark::NoLease(lost.number, lost.lease_token.clone()));
-        let reason =
-            format!("the claim of worker {:?} was lost: {how} (attempt {})", lost.worker, lost.counters.attempts);
+        let reason = transition::loss_reason(&lost.worker, lost.counters.attempts, how);
         let ended = LastReport { token: lost.last_token.as_deref(), report: lost.last_report.as_deref() };
         match transition::after_loss(lost.counters, lost.budgets, lost.cancel.as_ref(), reason) {
             Next::PutBack { counters, due, error, .. } => {

@@ -5,7 +5,7 @@ use rusqlite::{CachedStatement, params};
 use super::rows::{self, LastReport, OutcomeRow, Place, ReadyRow};
 use super::transaction::{Landmark, Transaction};
 use crate::error::Result;
-use crate::job::{ClaimName, Micros, OutcomeKind, Report, Settlement};
+use crate::job::{ClaimName, Micros, Report, Settlement};
 use crate::store::sql;
 use crate::transition::{self, Next};
 
@@ -68,8 +68,7 @@ fn settle_one(
         }
         Next::PutBack { counters, due, error, answer } => {
             let mut put = transaction.prepare(sql::sqlite::PUT_READY)?;
-            // With the attempt, so that the answer can be repeated only in part once the job has been claimed again.
-            let report = answer.map(|answer| format!("{} {}", answer.settlement(None).as_str(), counters.attempts));
+            let report = answer.map(|answer| transition::record(answer, counters));
             let last = LastReport { token: Some(token), report: report.as_deref() };
             // Only reports that need the rules put a job back.
             let job = job.map_or_else(|| rows::place_and_rules(transaction, number), Ok)?;
@@ -88,13 +87,5 @@ fn recorded(transaction: &Transaction<'_>, number: i64, token: &str) -> Result<S
         Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<Micros>>(1)?, row.get::<_, u32>(2)?))
     })?;
     let Some((Some(report), available_at, attempts)) = found else { return Ok(Settlement::Stale) };
-    let (word, attempt) = report.split_once(' ').unwrap_or((&report, ""));
-    // Put back again since, after another claim was lost: where the job waits now is not what was answered then.
-    let available_at = available_at.filter(|_| attempt.parse() == Ok(attempts));
-    Ok(match word {
-        "retried" => Settlement::Retried { available_at },
-        "snoozed" => Settlement::Snoozed { available_at },
-        "released" => Settlement::Released,
-        kind => OutcomeKind::parse(kind).map_or(Settlement::Stale, Settlement::Settled),
-    })
+    Ok(transition::recorded(&report, available_at, attempts))
 }

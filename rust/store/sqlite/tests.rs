@@ -51,7 +51,14 @@ fn job(job_id: &str) -> NewJob {
 }
 
 fn request(limit: u32) -> ClaimRequest {
-    ClaimRequest { lease_token: "token".into(), worker: "w".into(), queues: None, limit, lease: Some(10 * SECOND) }
+    ClaimRequest {
+        lease_token: "token".into(),
+        worker: "w".into(),
+        queues: None,
+        limit,
+        lease: Some(10 * SECOND),
+        look_ahead: false,
+    }
 }
 
 fn read(store: &SqliteStore, job_id: &str) -> Option<JobRecord> {

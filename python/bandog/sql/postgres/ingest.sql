@@ -1,0 +1,44 @@
+-- Admit jobs: $1 to $13 hold one value per job, $14 says whether the caller has counted the bounded lanes.
+-- Order numbers follow the order of the call, the writes that of job_id, so that two calls cannot lock each other out.
+-- Not returned, and not stored: a job whose id is taken (ingest_existing.sql tells duplicate from conflict), and one of a
+-- bounded lane that was not counted.
+WITH clock AS MATERIALIZED (
+    SELECT bandog.clock() AS now
+), numbered AS MATERIALIZED (
+    SELECT bandog.next_number() AS number, new.*
+    FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) WITH ORDINALITY AS new (
+        job_id, queue, lane, priority, payload, max_attempts, max_recoveries,
+        backoff_base, backoff_cap, backoff_jitter, timeout, due_at, due_after, place
+    )
+    WHERE $14 OR NOT EXISTS (
+        SELECT 1 FROM bandog.lane_limit AS bound WHERE bound.queue = new.queue AND bound.lane = new.lane
+    )
+), admitted AS (
+    INSERT INTO bandog.job (
+        number, job_id, queue, lane, priority, payload, max_attempts, max_recoveries,
+        backoff_base, backoff_cap, backoff_jitter, timeout, admitted_at
+    )
+    SELECT
+        new.number, new.job_id, new.queue, new.lane, new.priority, new.payload::pg_catalog.json,
+        new.max_attempts, new.max_recoveries, new.backoff_base, new.backoff_cap, new.backoff_jitter, new.timeout,
+        clock.now
+    FROM numbered AS new CROSS JOIN clock
+    ORDER BY new.job_id COLLATE pg_catalog."C", new.place
+    ON CONFLICT (job_id) DO NOTHING
+    RETURNING number
+), stored AS MATERIALIZED (
+    SELECT
+        new.number, new.queue, new.lane, new.priority, new.place,
+        coalesce(new.due_at, clock.now + new.due_after * interval '1 microsecond') AS available_at,
+        coalesce(new.due_at < clock.now, false) AS late,
+        clock.now AS admitted_at
+    FROM admitted JOIN numbered AS new ON new.number = admitted.number CROSS JOIN clock
+), queued AS (
+    INSERT INTO bandog.ready (
+        number, queue, lane, priority, available_at, late, attempts, given_back, recoveries
+    )
+    SELECT number, queue, lane, priority, available_at, late, 0, 0, 0
+    FROM stored
+)
+SELECT place, number, available_at, admitted_at
+FROM stored

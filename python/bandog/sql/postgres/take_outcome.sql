@@ -1,0 +1,3 @@
+-- Settled jobs leave the outcome table: requeued. The caller holds their rows locked.
+DELETE FROM bandog.outcome
+WHERE number = ANY ($1)

@@ -1,0 +1,167 @@
+//! One connection, named after its duty, that is made anew when it breaks.
+//!
+//! A statement that waits for a row holds back what was sent after it, so each duty has a link of its own, made on first use.
+//! Every use has a deadline. A link that missed one is never used again: what it still does is not known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_postgres::{Client, NoTls};
+
+use super::address::SslMode;
+use super::fault::{Fault, describe};
+use super::shared::Shared;
+use super::transaction::{Terms, Transaction};
+
+/// The pause before the first attempt to connect anew, doubled after each that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// A connection, or the lack of one.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    duty: &'static str,
+    open: Option<Open>,
+    failures: u32,
+    not_before: Option<Instant>,
+    /// Whether the first failure to connect is told at once: while opening.
+    pub(super) fail_fast: bool,
+}
+
+struct Open {
+    client: Client,
+    connection: Connection,
+}
+
+/// Reads and writes the socket. Aborted with the link, so that nothing is left behind.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Link {
+    pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
+        Self { shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
+    }
+
+    /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
+    /// of it is not known.
+    pub(super) async fn transact<T>(
+        &mut self,
+        terms: Terms,
+        body: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.connect(terms.deadline).await?;
+        let Some(open) = &self.open else { return Err(Fault::Lost("not connected".into())) };
+        let carried_out = async {
+            let transaction = Transaction::begin(&open.client, terms);
+            match body(&transaction).await {
+                Ok(answer) => transaction.commit().await.map(|()| answer),
+                Err(fault) => {
+                    transaction.roll_back().await;
+                    Err(fault)
+                }
+            }
+        };
+        let result = timeout_at(terms.deadline, carried_out).await.unwrap_or(Err(Fault::Late));
+        match &result {
+            Err(Fault::Lost(problem)) => self.broke(problem),
+            Err(Fault::Late) => self.broke("no answer in time"),
+            _ => {}
+        }
+        result
+    }
+
+    /// Connect where there is no connection, again and again until the deadline.
+    pub(super) async fn connect(&mut self, deadline: Instant) -> Result<(), Fault> {
+        if self.open.as_ref().is_some_and(|open| open.client.is_closed()) {
+            self.broke("the server closed it");
+        }
+        while self.open.is_none() {
+            if let Some(not_before) = self.not_before {
+                let until = not_before.min(deadline).min(self.shared.closing_deadline());
+                sleep_until(until).await;
+            }
+            let attempt = timeout_at(deadline, self.try_to_connect()).await;
+            match attempt.unwrap_or(Err(Fault::Late)) {
+                Ok(()) => {}
+                Err(Fault::Refused(refusal)) => return Err(Fault::Refused(refusal)),
+                Err(fault) if self.fail_fast => return Err(fault),
+                Err(fault) => {
+                    let problem = match fault {
+                        Fault::Lost(problem) => problem,
+                        _ => "no answer in time".into(),
+                    };
+                    self.pause();
+                    self.shared.complain(&format!("cannot connect to {}: {problem}", self.shared.target()));
+                    if Instant::now() >= deadline || self.shared.gives_up() {
+                        return Err(Fault::Refused(super::fault::Refusal::Failed(format!(
+                            "cannot connect: {problem}"
+                        ))));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Say goodbye, so that the server need not log that somebody left without.
+    pub(super) async fn close(mut self) {
+        if let Some(Open { client, mut connection }) = self.open.take() {
+            drop(client);
+            let _ = tokio::time::timeout(GOODBYE, &mut connection.0).await;
+        }
+    }
+
+    async fn try_to_connect(&mut self) -> Result<(), Fault> {
+        let address = self.shared.address();
+        if !matches!(address.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
+            return Err(Fault::broken("encrypted connections are not built yet".into()));
+        }
+        let connecting = async {
+            let (client, connection) =
+                address.config.connect(NoTls).await.map_err(|error| Fault::from_connecting(&error))?;
+            let duty = self.duty;
+            let connection = tokio::task::spawn_local(async move {
+                if let Err(error) = connection.await {
+                    log::debug!("the {duty} link ended: {}", describe(&error));
+                }
+            });
+            Ok(Open { client, connection: Connection(connection) })
+        };
+        let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
+        self.open = Some(open);
+        self.failures = 0;
+        self.not_before = None;
+        Ok(())
+    }
+
+    /// Never use the present connection again.
+    fn broke(&mut self, problem: &str) {
+        if self.open.take().is_some() {
+            self.shared.complain(&format!(
+                "the {} link to {} was given up and is made anew: {problem}",
+                self.duty,
+                self.shared.target()
+            ));
+            self.pause();
+        }
+    }
+
+    /// Wait before the next attempt, longer after each failure, and not at the same moment as every other link and host.
+    fn pause(&mut self) {
+        let full = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(Instant::now() + full.mul_f64(0.5 + fastrand::f64() / 2.0));
+    }
+}

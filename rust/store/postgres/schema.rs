@@ -1,0 +1,107 @@
+//! The schema: whether it is the one that this version works on, and how it is brought there. Opening never migrates.
+
+use tokio_postgres::types::Type;
+
+use super::fault::{Fault, cannot_open};
+use super::link::Link;
+use super::shared::Shared;
+use super::values::get;
+use crate::error::{Error, Result};
+use crate::store::sql::postgres::{MIGRATIONS, in_schema};
+
+/// The version that this version of bandog works on.
+pub(super) fn newest() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// The version that is there, 0 for none.
+async fn version(shared: &Shared, link: &mut Link) -> Result<u32, Fault> {
+    link.transact(shared.patient(shared.deadline()), async |transaction| {
+        let name = shared.options.schema.as_str();
+        let rows = transaction.query(&shared.sql.schema_exists, &[(&name, Type::TEXT)]).await?;
+        let row = rows.first().ok_or_else(|| Fault::broken("the catalogue returned no row".into()))?;
+        if !get::<bool>(row, "migrated")? {
+            return Ok(0);
+        }
+        let rows = transaction.query(&shared.sql.schema_version, &[]).await?;
+        let version: i32 = rows.first().map_or(Ok(0), |row| get(row, "version"))?;
+        Ok(version.unsigned_abs())
+    })
+    .await
+}
+
+/// Refuse to work on another version.
+///
+/// # Errors
+/// `SchemaMismatch` with the command that puts it right; `CannotOpen` where the server says no.
+pub(super) async fn check(shared: &Shared, link: &mut Link) -> Result<()> {
+    let version = version(shared, link).await.map_err(|fault| opening(shared, fault))?;
+    let newest = newest();
+    let schema = &shared.options.schema;
+    let remedy = match version {
+        version if version == newest => return Ok(()),
+        0 => format!("the schema {schema:?} has none of bandog's tables; make them with `bandog migrate`"),
+        version if version < newest => format!(
+            "the tables of schema {schema:?} are of version {version}, this bandog needs {newest}; run `bandog migrate`"
+        ),
+        version => format!(
+            "the tables of schema {schema:?} are of version {version}, newer than this bandog knows ({newest}); \
+             use a newer bandog. `bandog migrate` does not go back"
+        ),
+    };
+    Err(Error::SchemaMismatch { target: shared.target().to_owned(), problem: remedy })
+}
+
+/// The version that is there, and the newest one.
+pub(super) async fn status(shared: &Shared, link: &mut Link) -> Result<(u32, u32)> {
+    let version = version(shared, link).await.map_err(|fault| opening(shared, fault))?;
+    Ok((version, newest()))
+}
+
+/// Bring the schema to the newest version: all in one transaction, one such call at a time. Returns the versions before and
+/// after.
+pub(super) async fn migrate(shared: &Shared, link: &mut Link) -> Result<(u32, u32)> {
+    let quoted = shared.options.schema.quoted();
+    let before = link
+        .transact(shared.patient(shared.deadline()), async |transaction| {
+            transaction.query(&shared.sql.schema_lock, &[]).await?;
+            let name = shared.options.schema.as_str();
+            let rows = transaction.query(&shared.sql.schema_exists, &[(&name, Type::TEXT)]).await?;
+            let row = rows.first().ok_or_else(|| Fault::broken("the catalogue returned no row".into()))?;
+            let (schema, migrated): (bool, bool) = (get(row, "found")?, get(row, "migrated")?);
+            if !schema {
+                // Only then: it takes a right that the owner of a schema need not have.
+                transaction.batch(&format!("CREATE SCHEMA {quoted}")).await?;
+            }
+            let mut version = 0;
+            if migrated {
+                let rows = transaction.query(&shared.sql.schema_version, &[]).await?;
+                version = rows.first().map_or(Ok(0), |row| get::<i32>(row, "version"))?.unsigned_abs();
+            }
+            if version > newest() {
+                return Err(Fault::own(Error::SchemaMismatch {
+                    target: shared.target().to_owned(),
+                    problem: format!(
+                        "the tables are of version {version}, newer than this bandog knows ({}); use a newer bandog",
+                        newest()
+                    ),
+                }));
+            }
+            for migration in MIGRATIONS.iter().skip(version as usize) {
+                transaction.batch(&in_schema(migration, &quoted)).await?;
+            }
+            Ok(version)
+        })
+        .await
+        .map_err(|fault| opening(shared, fault))?;
+    Ok((before, newest()))
+}
+
+/// What the caller of opening or migrating is told.
+fn opening(shared: &Shared, fault: Fault) -> Error {
+    match fault {
+        Fault::Lost(problem) => cannot_open(shared.target(), problem),
+        Fault::Late => cannot_open(shared.target(), "no answer in time"),
+        fault => fault.error(shared.target(), shared.options.busy_timeout),
+    }
+}
