@@ -141,8 +141,9 @@ class PostgresStore(Store):
         return queue
 
     def advance(self, seconds: float) -> None:
+        # The server's first: what this process does when its own clock moves (renew, say) goes by the server's.
+        self.server.set_clock(self.clock.now() + timedelta(seconds=seconds))
         self.clock.advance(seconds)
-        self.server.set_clock(self.clock.now())
 
     def now(self) -> datetime:
         return self.clock.now()

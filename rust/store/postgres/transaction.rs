@@ -16,6 +16,10 @@ use tokio_postgres::{Client, Row};
 
 use super::fault::Fault;
 
+/// Every row is found by an index that was built for it, but for what reads all running claims. Where the statistics are of
+/// another time, the planner takes a pile for a handful, and sorts it or compiles a program for it. `tests/plans/` reads this.
+const PLANNING: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
+
 /// A value to bind, and its type.
 pub(super) type Bound<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -49,7 +53,8 @@ impl<'link> Transaction<'link> {
              SET LOCAL search_path TO pg_catalog, pg_temp; \
              SET LOCAL lock_timeout = {}; \
              SET LOCAL statement_timeout = {}; \
-             SET LOCAL idle_in_transaction_session_timeout = {}",
+             SET LOCAL idle_in_transaction_session_timeout = {}; \
+             {PLANNING}",
             milliseconds(terms.lock_wait),
             milliseconds(left),
             milliseconds(left + Duration::from_secs(1)),
