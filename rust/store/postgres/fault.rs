@@ -11,6 +11,8 @@ use crate::error::Error;
 /// Why a transaction did not come to its end.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
+    /// A statement was not prepared in this session, or no longer fits: nothing was changed.
+    Unprepared,
     /// A row stayed locked, or two transactions were in each other's way: nothing was changed, and it may be tried again.
     Busy,
     /// The link broke, or the server went away or became read-only: whether it was carried out is not known.
@@ -60,6 +62,13 @@ impl Fault {
             {
                 Self::Busy
             }
+            code if *code == SqlState::INVALID_SQL_STATEMENT_NAME
+                || *code == SqlState::DUPLICATE_PSTATEMENT
+                || *code == SqlState::IN_FAILED_SQL_TRANSACTION
+                || (*code == SqlState::FEATURE_NOT_SUPPORTED && message.contains("cached plan")) =>
+            {
+                Self::Unprepared
+            }
             code if *code == SqlState::QUERY_CANCELED => Self::Late,
             code if *code == SqlState::READ_ONLY_SQL_TRANSACTION
                 || *code == SqlState::TOO_MANY_CONNECTIONS
@@ -99,7 +108,9 @@ impl Fault {
     pub(super) fn error(self, target: &str, waited: Duration) -> Error {
         let target = target.to_owned();
         match self {
-            Self::Busy => Error::StoreBusy { target, waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) },
+            Self::Busy | Self::Unprepared => {
+                Error::StoreBusy { target, waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
+            }
             Self::Lost(problem) => Error::StoreFailed {
                 target,
                 problem: format!("the connection was lost ({problem}); whether the call took effect is not known"),

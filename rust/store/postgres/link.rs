@@ -12,6 +12,7 @@ use tokio_postgres::{Client, NoTls};
 
 use super::address::SslMode;
 use super::fault::{Fault, describe};
+use super::plans::Plans;
 use super::shared::Shared;
 use super::transaction::{Terms, Transaction};
 
@@ -31,6 +32,8 @@ pub(super) struct Link {
     open: Option<Open>,
     failures: u32,
     not_before: Option<Instant>,
+    /// Whether statements are prepared: by those who do the same again and again, and who try again.
+    prepares: bool,
     /// Whether the first failure to connect is told at once: while opening.
     pub(super) fail_fast: bool,
 }
@@ -38,6 +41,7 @@ pub(super) struct Link {
 struct Open {
     client: Client,
     connection: Connection,
+    plans: Plans,
 }
 
 /// Reads and writes the socket. Aborted with the link, so that nothing is left behind.
@@ -51,7 +55,8 @@ impl Drop for Connection {
 
 impl Link {
     pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
-        Self { shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
+        let prepares = !matches!(duty, "manage" | "migrate");
+        Self { prepares, shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
     }
 
     /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
@@ -64,7 +69,7 @@ impl Link {
         self.connect(terms.deadline).await?;
         let Some(open) = &self.open else { return Err(Fault::Lost("not connected".into())) };
         let carried_out = async {
-            let transaction = Transaction::begin(&open.client, terms);
+            let transaction = Transaction::begin(&open.client, &open.plans, terms);
             match body(&transaction).await {
                 Ok(answer) => transaction.commit().await.map(|()| answer),
                 Err(fault) => {
@@ -77,9 +82,35 @@ impl Link {
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
             Err(Fault::Late) => self.broke("no answer in time"),
+            Err(Fault::Unprepared) => {
+                log::info!("the {} link prepares no statements: its session changes, as behind a pooler", self.duty);
+                open.plans.give_up();
+                return Err(Fault::Busy);
+            }
+            Ok(_) => self.prepare(terms).await,
             _ => {}
         }
         result
+    }
+
+    /// Prepare what has been used often enough. Where that fails, it is done without.
+    async fn prepare(&self, terms: Terms) {
+        let Some(open) = &self.open else { return };
+        let wanted = open.plans.wanted();
+        if wanted.is_empty() {
+            return;
+        }
+        let preparing = async {
+            let transaction = Transaction::begin(&open.client, &open.plans, terms);
+            for (sql, types) in wanted {
+                let statement = transaction.prepare(&sql, &types).await?;
+                open.plans.add(sql, statement);
+            }
+            transaction.commit().await
+        };
+        if !matches!(timeout_at(terms.deadline, preparing).await, Ok(Ok(()))) {
+            open.plans.give_up();
+        }
     }
 
     /// Connect where there is no connection, again and again until the deadline.
@@ -117,7 +148,7 @@ impl Link {
 
     /// Say goodbye, so that the server need not log that somebody left without.
     pub(super) async fn close(mut self) {
-        if let Some(Open { client, mut connection }) = self.open.take() {
+        if let Some(Open { client, mut connection, .. }) = self.open.take() {
             drop(client);
             let _ = tokio::time::timeout(GOODBYE, &mut connection.0).await;
         }
@@ -137,7 +168,9 @@ impl Link {
                     log::debug!("the {duty} link ended: {}", describe(&error));
                 }
             });
-            Ok(Open { client, connection: Connection(connection) })
+            let connection = Connection(connection);
+            let plans = if self.prepares { Plans::of(&client).await } else { Plans::default() };
+            Ok(Open { client, connection, plans })
         };
         let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
         self.open = Some(open);

@@ -1,7 +1,8 @@
 //! The store on a PostgreSQL server, for any number of hosts.
 //!
 //! - `address`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
-//! - `link`, `transaction`, `fault`: a connection per duty, a transaction on it, and what may be done when it fails
+//! - `link`, `plans`, `transaction`, `fault`: a connection per duty, what it has prepared, a transaction on it, and what may be
+//!   done when it fails
 //! - `inbox`: requests of one kind that wait together are carried out together
 //! - `claim` (with `levels`), `renew`, `settle`, `ingest`: the hot operations, each on a link of its own
 //! - `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the others
@@ -24,6 +25,7 @@ mod list;
 mod names;
 pub mod options;
 mod password;
+mod plans;
 mod read;
 mod recover;
 mod renew;
