@@ -92,7 +92,9 @@ impl Feeder {
         let options = &self.shared.options;
         let capacity = options.concurrency as usize + options.prefetch as usize;
         let claiming = state.phase == Phase::Claiming;
-        let free = match claiming && (state.may_have_work || now >= self.look_at) {
+        // The last one to end may have brought more work that no change has told of yet: "drained" rests on a claim after it.
+        let last = !state.ended.is_empty() && state.running() == 0 && state.waiting.is_empty();
+        let free = match claiming && (state.may_have_work || now >= self.look_at || last) {
             true => capacity.saturating_sub(state.running() + state.waiting.len()),
             false => 0,
         };
@@ -152,7 +154,9 @@ impl Feeder {
             sink(events);
         }
         if let Some(error) = trouble {
-            self.retreat(&error);
+            if !matches!(error, Error::Closed | Error::Forked { .. }) {
+                self.retreat(&error);
+            }
             return Err(error);
         }
         if self.retry_at.take().is_some() {
@@ -216,10 +220,15 @@ impl Feeder {
             self.shared.keeper.let_go(&claim.key);
             match self.shared.store.recover_claim(claim.key.clone(), how).wait() {
                 Ok(recovery) => {
-                    let kind = if recovery.interrupted.is_empty() { "recovered" } else { "interrupted" };
+                    let kind = match (recovery.recovered.is_empty(), recovery.interrupted.is_empty()) {
+                        (false, _) => "recovered",
+                        (true, false) => "interrupted",
+                        (true, true) => Settlement::Stale.as_str(), // it had been recovered, or settled, before
+                    };
                     let mut state = self.shared.lock();
                     state.counts.recovered += recovery.recovered.len() as u64;
                     state.counts.interrupted += recovery.interrupted.len() as u64;
+                    state.counts.stale += u64::from(kind == Settlement::Stale.as_str());
                     drop(state);
                     events.push(Event::of(kind, &claim));
                 }

@@ -168,6 +168,12 @@ impl Pool {
         })
     }
 
+    /// Whether its store was closed under it, so that nothing can be claimed or recorded any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().phase == Phase::Closed
+    }
+
     /// What runs: the claims and their tokens.
     #[must_use]
     pub fn running(&self) -> Vec<(Arc<Claim>, CancellationToken)> {

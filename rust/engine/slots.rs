@@ -196,7 +196,9 @@ impl Shared {
             // One that was finished before is left alone.
             if let Some((claim, _)) = state.running.get_mut(slot).and_then(Option::take) {
                 state.free_slots.push(slot);
-                self.end(&mut state, claim, ending);
+                if state.phase != Phase::Closed {
+                    self.end(&mut state, claim, ending);
+                }
             }
         }
         if state.phase != Phase::Claiming {
