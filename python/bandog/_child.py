@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandog._native import core
 from bandog._reports import as_report, failure, is_obedient, of_error, readable, stopped
+from bandog.stores.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,11 +48,13 @@ def main(pipe: Connection, execute: Callable[..., Any], payload_limit: int) -> N
     _die_with_parent()
     jobs: queue.SimpleQueue[tuple[ClaimedJob, CancellationToken]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, jobs), name="bandog-child", daemon=True).start()
+    running = Running()
     pipe.send("ready")
     while True:
         job, token = jobs.get()
+        running.jobs[0] = job
         report, trouble = _run(execute, job, token)
-        pipe.send((_frozen(report, payload_limit), trouble))
+        pipe.send((_frozen(running.ended(0, report), payload_limit), trouble))
         del job, token, report
 
 

@@ -674,7 +674,6 @@ class JobRecord:
 class FrozenReport:
     """A report that was read and checked; picklable. Taken wherever an outcome is."""
 
-
 _Task: TypeAlias = tuple[int, ClaimedJob, CancellationToken]
 
 @final

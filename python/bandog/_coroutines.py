@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bandog._reports import as_report, failure, of_error, readable, stopped
 from bandog._threads import log_failure
 from bandog.errors import QueueClosed
+from bandog.stores.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,7 @@ class Coroutines:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: list[tuple[int, Report | None]] = []
         self._has_turn = False
+        self._running = Running()
 
     def start(self, pool: Pool, on_end: Callable[[], object]) -> None:
         """Take jobs from now on; ``on_end`` is called where there will be no more."""
@@ -92,6 +94,7 @@ class Coroutines:
     ) -> None:
         # Not before: a task that is cancelled before its first step never gets to its end.
         token.add_callback(partial(self._cancel, itself[0]))
+        self._running.jobs[slot] = job
         report: Report | None = None
         try:
             value = self._execute(job, token)
@@ -107,7 +110,7 @@ class Coroutines:
         except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome and the loop lives
             report = of_error(error, token)
             log_failure(job, token, error)
-        self._ended.append((slot, report))
+        self._ended.append((slot, self._running.ended(slot, report)))
         self._tasks.discard(itself[0])
         self._take_turn()
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bandog._reports import as_report, is_obedient, of_error, readable
+from bandog.stores.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ class Threads:
     def _run(self, pool: Pool, on_end: Callable[[], object]) -> None:
         # Looked up once: a no-op job takes two microseconds, and this loop is most of them.
         following, execute, copy = pool.next, self._execute, self._context.copy
+        running = Running()
+        jobs, ended = running.jobs, running.ended
         slot: int | None = None
         report: Report | None = None
         stand_in: Report | None = None
@@ -64,6 +67,7 @@ class Threads:
                 on_end()
                 return
             slot, job, token = task
+            jobs[slot] = job
             try:
                 report = copy().run(execute, job, token)
                 if report is not None:
@@ -71,6 +75,7 @@ class Threads:
             except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome and the thread lives
                 report = of_error(error, token)
                 log_failure(job, token, error)
+            report = ended(slot, report)
             del task, job, token  # nothing is kept alive while the next job is waited for
 
 

@@ -377,7 +377,8 @@ class Worker:
             pool.abort()
             yield from self._until(lambda: not pool.running(), PATIENCE)
             executors.kill()
-            yield STEP
+            # Until the deaths of processes are noticed; threads cannot be killed, and are not waited for.
+            yield from self._until(lambda: not pool.running(), PATIENCE / 2 if self._processes else STEP)
         yield from self._until(lambda: _is_recorded(pool), PATIENCE)
         part.release()
         self._last_stats = pool.stats()

@@ -53,6 +53,8 @@ pub(super) struct State {
     pub(super) feeder_sleeps: bool,
     /// Whether there may be jobs that no claim has asked for yet.
     pub(super) may_have_work: bool,
+    /// Whether somebody else has changed something: worth a look, which takes no lock.
+    pub(super) may_look: bool,
     /// How many executors sleep.
     sleeping: usize,
     /// Whether one of them was woken and has not come for its job yet.

@@ -72,7 +72,7 @@ def test_readme_s_first_job_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,) = [block for block in blocks("python") if "tick()" in block]
+    program = next(block for block in blocks("python") if "tick()" in block)
     exec(compile(program, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own page
     assert capsys.readouterr().out == "welcome-42 1 {'to': 'ada@example.org'}\nsettled completed\n"
     with bandog.connect(tmp_path / "jobs.sqlite") as queue:

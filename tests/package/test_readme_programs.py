@@ -86,7 +86,7 @@ def wait_until(condition: Callable[[], object], process: subprocess.Popen[str]) 
 
 
 def test_there_are_programs_and_commands_to_look_at() -> None:
-    assert set(PROGRAMS) == {"mailer.py", "fetcher.py", "resizer.py", "shop.py"}
+    assert set(PROGRAMS) == {"mailer.py", "fetcher.py", "resizer.py", "shop.py", "receipts.py"}
     assert len(COMMANDS) > 10
 
 
@@ -166,3 +166,10 @@ def test_the_exit_codes_are_those_of_the_help() -> None:
     from bandog._cli.exits import EXIT_CODES  # noqa: PLC0415 - needs click
 
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", README, flags=re.MULTILINE)] == sorted(EXIT_CODES)
+
+
+def test_the_caller_s_transaction_holds_the_job_and_the_rows(folder: Path) -> None:
+    with running(folder, "receipts.py") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert out == "Completed(result=None) [('o-1',)]\n"
