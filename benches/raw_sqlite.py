@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class RawLoop:
     """Batched inserts, claims and settlements on one connection."""
 
-    def __init__(self, path: Path, synchronous: str) -> None:
+    def __init__(self, path: Path, synchronous: str, *, create: bool = True) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None, cached_statements=64)
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute(f"PRAGMA synchronous = {synchronous}")
         self.connection.execute("PRAGMA cache_size = -16384")
-        self.connection.executescript(migrations("sqlite")[0])
+        if create:
+            self.connection.executescript(migrations("sqlite")[0])
         self.last = 0
 
     def close(self) -> None:

@@ -536,7 +536,6 @@ class ClaimedJob:
     Its ``repr`` leaves out the lease token: whoever has that may settle the job.
     """
 
-    def __reduce__(self) -> tuple[Any, Any]: ...
     @property
     def job_id(self) -> str:
         """The job's id. Give it to a provider that deduplicates."""
@@ -701,8 +700,6 @@ class JobRecord:
 class FrozenReport:
     """A report that was read and checked; picklable. Taken wherever an outcome is."""
 
-    def __reduce__(self) -> tuple[Any, Any]: ...
-
 _Task: TypeAlias = tuple[int, ClaimedJob, CancellationToken]
 
 @final
@@ -729,10 +726,21 @@ class Pool:
         """
 
     def take(self, limit: int) -> list[_Task]:
-        """Up to ``limit`` jobs that can start now, each as for :meth:`next`. Never waits."""
+        """Up to ``limit`` jobs that can start now, each as for :meth:`next`. Never waits.
+
+        Raises:
+            QueueClosed: there will be no more, since the store is closed.
+        """
 
     def finish(self, slot: int, report: Report | FrozenReport | None = None) -> None:
         """Finish a job, as :meth:`next` does. Never waits. One that was finished before is left alone."""
+
+    def finish_all(self, ended: list[tuple[int, Report | None]]) -> list[tuple[int, Report | None, BaseException]]:
+        """Finish several jobs, given as ``(slot, report)``. Never waits.
+
+        Returns:
+            Those whose reports cannot be read, with what reading them raised. They are not finished.
+        """
 
     def lose(self, slot: int, how: str) -> None:
         """Finish a job whose executor is dead: its claim is recovered at once. ``how`` is for the record."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bandog._native import core
@@ -15,6 +16,7 @@ from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
 from bandog.errors import InvalidJob, JobConflict, JobNotFound, LaneFull, RequeueRefused, StaleClaim
 from bandog.job import Backoff, Job
 from bandog.outcome import Failed, Release, Report, Settlement
+from bandog.stores.elsewhere import Elsewhere
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bandog._core import Admission, CancellationToken, ClaimedJob, Completion, Engine, JobRecord
+    from bandog.stores.driving import Borrowed
+    from bandog.testing import FakeClock
 
     Seconds: TypeAlias = float | timedelta
     Claim: TypeAlias = ClaimedJob | tuple[str, str]
@@ -104,31 +108,26 @@ def in_thread(call: Callable[[], _T]) -> Call[_T]:
 class Operations:
     """Every operation on one engine, each under the name that it has everywhere."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, path: str, clock: FakeClock | None = None) -> None:
+        """``path`` names the store, and ``clock`` is a test's, for operations on connections of the caller's."""
         self.engine = engine
+        self._elsewhere = Elsewhere(engine, path, clock, _check)
+
+    def close(self) -> None:
+        """Finish what was asked for, and close the engine."""
+        self._elsewhere.is_closed = True
+        self.engine.close()
+
+    def on(self, connection: Any) -> Operations | OnConnection:
+        """The operations in the transaction of the caller's own connection; with ``None`` these."""
+        if connection is None:
+            return self
+        return OnConnection(self._elsewhere, connection)
 
     # Admission
 
     def ingest(self, job: Job) -> Call[Admission]:
-        def convert(admissions: list[Admission]) -> Admission:
-            (admission,) = admissions
-            if admission.kind == "conflict":
-                difference = admission.difference or "content"
-                message = (
-                    f"job {admission.job_id!r} is already stored with another {difference}; nothing was changed. "
-                    "Use a new job_id for different work"
-                )
-                raise JobConflict(message, job_id=admission.job_id, difference=difference)
-            if admission.kind == "refused":
-                limit = admission.limit or 0
-                message = (
-                    f"lane {job.lane!r} of queue {job.queue!r} holds {limit} queued jobs, as many as it may; job "
-                    f"{admission.job_id!r} was not stored. Try again when some have run, or raise the limit"
-                )
-                raise LaneFull(message, job_id=admission.job_id, queue=job.queue, lane=job.lane, limit=limit)
-            return admission
-
-        return Call(self.engine.ingest([job]), convert)
+        return Call(self.engine.ingest([job]), partial(_admission, job))
 
     def ingest_many(self, jobs: Iterable[Job]) -> Call[list[Admission]]:
         return Call(self.engine.ingest(list(jobs)), _same)
@@ -167,18 +166,13 @@ class Operations:
     def renew(self, claim: Claim, lease: Seconds) -> Call[str | None]:
         def convert(answers: list[tuple[str, str | None]]) -> str | None:
             ((word, cancel_requested),) = answers
-            _check(word, claim)
+            _check(word, _job_id(claim))
             return cancel_requested
 
         return Call(self.engine.renew([claim], lease), convert)
 
     def settle(self, claim: Claim, report: Report) -> Call[Settlement]:
-        def convert(answers: list[tuple[str, datetime | None]]) -> Settlement:
-            ((kind, available_at),) = answers
-            _check(kind, claim)
-            return Settlement(kind, available_at)
-
-        return Call(self.engine.settle([(claim, report)]), convert)
+        return Call(self.engine.settle([(claim, report)]), partial(_settlement, claim))
 
     def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> Call[list[Settlement]]:
         return Call(self.engine.settle(list(reports)), _settlements)
@@ -276,6 +270,26 @@ class Operations:
         return Call(self.engine.recover_claim(number, token), _same)
 
 
+class OnConnection:
+    """The operations that a caller's transaction may hold, each under the name that it has everywhere."""
+
+    def __init__(self, elsewhere: Elsewhere, connection: Any) -> None:
+        self._elsewhere = elsewhere
+        self._connection = connection
+
+    def ingest(self, job: Job) -> Borrowed[Admission]:
+        return self._elsewhere.ingest([job], self._connection, partial(_admission, job))
+
+    def ingest_many(self, jobs: Iterable[Job]) -> Borrowed[list[Admission]]:
+        return self._elsewhere.ingest(list(jobs), self._connection, _same)
+
+    def settle(self, claim: Claim, report: Report) -> Borrowed[Settlement]:
+        return self._elsewhere.settle([(claim, report)], self._connection, partial(_settlement, claim))
+
+    def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> Borrowed[list[Settlement]]:
+        return self._elsewhere.settle(list(reports), self._connection, _settlements)
+
+
 def failed(
     reason: str,
     retry: bool,  # noqa: FBT001 - named by both faces
@@ -327,6 +341,31 @@ def _same(answer: Any) -> Any:
     return answer
 
 
+def _admission(job: Job, admissions: list[Admission]) -> Admission:
+    (admission,) = admissions
+    if admission.kind == "conflict":
+        difference = admission.difference or "content"
+        message = (
+            f"job {admission.job_id!r} is already stored with another {difference}; nothing was changed. "
+            "Use a new job_id for different work"
+        )
+        raise JobConflict(message, job_id=admission.job_id, difference=difference)
+    if admission.kind == "refused":
+        limit = admission.limit or 0
+        message = (
+            f"lane {job.lane!r} of queue {job.queue!r} holds {limit} queued jobs, as many as it may; job "
+            f"{admission.job_id!r} was not stored. Try again when some have run, or raise the limit"
+        )
+        raise LaneFull(message, job_id=admission.job_id, queue=job.queue, lane=job.lane, limit=limit)
+    return admission
+
+
+def _settlement(claim: Claim, answers: list[tuple[str, datetime | None]]) -> Settlement:
+    ((kind, available_at),) = answers
+    _check(kind, _job_id(claim))
+    return Settlement(kind, available_at)
+
+
 def _claims(answer: Kept) -> list[ClaimedJob]:
     return answer[0]
 
@@ -349,8 +388,11 @@ def _not_found(job_id: str) -> JobNotFound:
     return JobNotFound(f"there is no job {job_id!r}: it was never admitted, or it has been purged", job_id=job_id)
 
 
-def _check(word: str, claim: Claim) -> None:
-    job_id = claim[0] if isinstance(claim, tuple) else claim.job_id
+def _job_id(claim: Claim) -> str:
+    return claim[0] if isinstance(claim, tuple) else claim.job_id
+
+
+def _check(word: str, job_id: str) -> None:
     if word == "stale":
         message = (
             f"the claim on job {job_id!r} no longer holds: its lease expired or another claim replaced it; nothing was "

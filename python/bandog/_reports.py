@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bandog._core import CancellationToken
     from bandog.outcome import Report
 
-__all__ = ["as_report", "failure", "of_error", "readable", "stopped"]
+__all__ = ["as_report", "failure", "is_obedient", "of_error", "readable", "stopped"]
 
 _REPORTS = (Completed, Failed, Cancelled, OutcomeUnknown, Snooze, Release)
 
@@ -45,16 +45,22 @@ def failure(error: BaseException) -> Failed:
         summary = "".join(tracebacks.format_exception_only(error)).strip()
         frames = tracebacks.extract_tb(error.__traceback__)
         where = f" (at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    except Exception:  # noqa: BLE001 - a __str__ that raises must not cost the job its outcome
+    except BaseException:  # noqa: BLE001 - a __str__ that raises must not cost the job its outcome
         summary, where = type(error).__name__, ""
     return Failed(f"{summary}{where}")
 
 
 def of_error(error: BaseException, token: CancellationToken) -> Report:
-    """The report that an exception means. :class:`JobAborted` for the token's own reason: it stopped as it was told."""
-    if isinstance(error, JobAborted) and token.reason == error.reason:
-        return stopped(token)
-    return failure(error)
+    """The report that an exception means."""
+    return stopped(token) if is_obedient(error, token) else failure(error)
+
+
+def is_obedient(error: BaseException, token: CancellationToken) -> bool:
+    """Whether an executor raised that it stopped as it was told: :class:`JobAborted`, for the token's own reason.
+
+    A coroutine's ``CancelledError`` says so too where the token was aborted; that is for those who cancel coroutines.
+    """
+    return isinstance(error, JobAborted) and token.reason == error.reason
 
 
 def stopped(token: CancellationToken) -> Report:

@@ -56,5 +56,4 @@ def handled(on_signal: Callable[[int, bool], None]) -> Generator[None]:
         for number, handler in former.items():
             # A handler that was not set from Python cannot be put back from it.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for timer in last_call:
-            timer.cancel()
+        # The last call stands: what the program still has to do, closing a queue that is locked say, has no more time.

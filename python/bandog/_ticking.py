@@ -18,6 +18,7 @@ from bandog._operations import DEFAULT_LEASE, Call, default_worker, queue_names
 from bandog._reports import as_report, of_error, readable
 from bandog.errors import InvalidJob, StorageFull, StoreBusy, StoreError
 from bandog.outcome import Release
+from bandog.stores.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -86,6 +87,7 @@ class Ticking:
         self._worker = default_worker() if worker is None else worker
         self._ticking = threading.Lock()
         self._probed: str | None = None
+        self._running = Running()
         self._part = queue.engine.lock_runtime(self._lease, self._adopts)
 
     def close(self) -> None:
@@ -162,12 +164,14 @@ class Ticking:
     def _run(self, job: ClaimedJob, token: CancellationToken) -> Steps:
         """Run the executor and record what came of it. What interrupts the host is raised again once that is done."""
         interrupt: BaseException | None = None
+        self._running.jobs[0] = job
         try:
             try:
                 report = as_report((yield from _do(partial(self._in_context, job, token))))
             except BaseException as error:  # noqa: BLE001 - whatever it is, the job gets its outcome
                 interrupt = error if self._is_interrupt(error) else None
                 report = of_error(error, token)
+            report = self._running.ended(0, report)
             try:
                 settled = yield from self._record(job, token, report)
             except StoreError:

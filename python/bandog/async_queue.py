@@ -48,7 +48,7 @@ async def connect_async(
         open_engine, url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema
     )
     engine, name = await in_thread(opening)
-    queue = AsyncQueue(engine, name)
+    queue = AsyncQueue(engine, name, clock)
     if wake is not None:
         queue.wake.add(wake)
     return queue
@@ -60,9 +60,9 @@ class AsyncQueue:
     Every method means what the one of the same name of :class:`bandog.queue.Queue` means.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None) -> None:
         """Use :func:`connect_async`."""
-        self._operations = Operations(engine)
+        self._operations = Operations(engine, name, clock)
         self._name = name
         self.wake = WakeCalls(engine)
 
@@ -90,13 +90,13 @@ class AsyncQueue:
         """What both faces share, for the runtimes of this package."""
         return self._operations
 
-    async def ingest(self, job: Job) -> Admission:
+    async def ingest(self, job: Job, *, connection: Any = None) -> Admission:
         """See :meth:`bandog.queue.Queue.ingest`."""
-        return await self._operations.ingest(job)
+        return await self._operations.on(connection).ingest(job)
 
-    async def ingest_many(self, jobs: Iterable[Job]) -> list[Admission]:
+    async def ingest_many(self, jobs: Iterable[Job], *, connection: Any = None) -> list[Admission]:
         """See :meth:`bandog.queue.Queue.ingest_many`."""
-        return await self._operations.ingest_many(jobs)
+        return await self._operations.on(connection).ingest_many(jobs)
 
     async def enqueue(
         self,
@@ -112,6 +112,7 @@ class AsyncQueue:
         delay: Seconds | None = None,
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,  # noqa: ASYNC109 - a property of the job, not of this call
+        connection: Any = None,
     ) -> Admission:
         """See :meth:`bandog.queue.Queue.enqueue`."""
         return await self.ingest(
@@ -127,7 +128,8 @@ class AsyncQueue:
                 delay=delay,
                 backoff=backoff,
                 timeout=timeout,
-            )
+            ),
+            connection=connection,
         )
 
     async def claim(
@@ -145,17 +147,17 @@ class AsyncQueue:
         """See :meth:`bandog.queue.Queue.renew`."""
         return await self._operations.renew(claim, lease)
 
-    async def settle(self, claim: Claim, report: Report) -> Settlement:
+    async def settle(self, claim: Claim, report: Report, *, connection: Any = None) -> Settlement:
         """See :meth:`bandog.queue.Queue.settle`."""
-        return await self._operations.settle(claim, report)
+        return await self._operations.on(connection).settle(claim, report)
 
-    async def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> list[Settlement]:
+    async def settle_many(self, reports: Iterable[tuple[Claim, Report]], *, connection: Any = None) -> list[Settlement]:
         """See :meth:`bandog.queue.Queue.settle_many`."""
-        return await self._operations.settle_many(reports)
+        return await self._operations.on(connection).settle_many(reports)
 
-    async def acknowledge(self, claim: Claim, result: Any = None) -> Settlement:
+    async def acknowledge(self, claim: Claim, result: Any = None, *, connection: Any = None) -> Settlement:
         """See :meth:`bandog.queue.Queue.acknowledge`."""
-        return await self.settle(claim, Completed(result))
+        return await self.settle(claim, Completed(result), connection=connection)
 
     async def fail(
         self,
@@ -167,21 +169,22 @@ class AsyncQueue:
         backoff: Backoff | None = None,
         base: Seconds | None = None,
         cap: Seconds | None = None,
+        connection: Any = None,
     ) -> Settlement:
         """See :meth:`bandog.queue.Queue.fail`."""
-        return await self.settle(claim, failed(reason, retry, retry_in, backoff, base, cap))
+        return await self.settle(claim, failed(reason, retry, retry_in, backoff, base, cap), connection=connection)
 
-    async def cancelled(self, claim: Claim, reason: str | None = None) -> Settlement:
+    async def cancelled(self, claim: Claim, reason: str | None = None, *, connection: Any = None) -> Settlement:
         """See :meth:`bandog.queue.Queue.cancelled`."""
-        return await self.settle(claim, Cancelled(reason))
+        return await self.settle(claim, Cancelled(reason), connection=connection)
 
-    async def outcome_unknown(self, claim: Claim, evidence: Any = None) -> Settlement:
+    async def outcome_unknown(self, claim: Claim, evidence: Any = None, *, connection: Any = None) -> Settlement:
         """See :meth:`bandog.queue.Queue.outcome_unknown`."""
-        return await self.settle(claim, OutcomeUnknown(evidence))
+        return await self.settle(claim, OutcomeUnknown(evidence), connection=connection)
 
-    async def release(self, claim: Claim) -> Settlement:
+    async def release(self, claim: Claim, *, connection: Any = None) -> Settlement:
         """See :meth:`bandog.queue.Queue.release`."""
-        return await self.settle(claim, Release())
+        return await self.settle(claim, Release(), connection=connection)
 
     async def recover(self, limit: int = 100) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """See :meth:`bandog.queue.Queue.recover`."""
@@ -248,4 +251,4 @@ class AsyncQueue:
 
     async def close(self) -> None:
         """See :meth:`bandog.queue.Queue.close`."""
-        await in_thread(self.engine.close)
+        await in_thread(self._operations.close)

@@ -69,7 +69,7 @@ def connect(
         InvalidJob: an argument that is not allowed.
     """
     engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
-    queue = Queue(engine, name)
+    queue = Queue(engine, name, clock)
     if wake is not None:
         queue.wake.add(wake)
     return queue
@@ -78,9 +78,9 @@ def connect(
 class Queue(Management):
     """An open queue; made by :func:`connect`. Safe to use from many threads. A context manager that closes it."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None) -> None:
         """Use :func:`connect`."""
-        self._operations = Operations(engine)
+        self._operations = Operations(engine, name, clock)
         self._name = name
         self.wake = WakeCalls(engine)
 
@@ -110,11 +110,16 @@ class Queue(Management):
 
     # Admission
 
-    def ingest(self, job: Job) -> Admission:
+    def ingest(self, job: Job, *, connection: Any = None) -> Admission:
         """Store a job. When this returns, the job survives a crash of the process and of the machine.
 
         Args:
             job: what to store.
+            connection: your own connection to the same database, in a transaction: the job is stored in that, and is
+                there if and when you commit it. ``None`` (the default) for one of the queue's. A connection of
+                ``sqlite3``, ``aiosqlite``, SQLAlchemy (also a session) or Django; those of coroutines take an
+                :class:`AsyncQueue`. Nothing is begun, committed, rolled back or retried on it, and what its driver
+                raises is raised unchanged: roll back then.
 
         Returns:
             An admission whose ``kind`` is ``"admitted"``, or ``"duplicate"`` where the same job is stored already: then
@@ -126,13 +131,14 @@ class Queue(Management):
             InvalidJob: a field that no store may accept; ``PayloadError`` for the payload. Nothing was written.
             StoreBusy, StorageFull, StoreFailed: nothing was stored.
         """
-        return self._operations.ingest(job).wait()
+        return self._operations.on(connection).ingest(job).wait()
 
-    def ingest_many(self, jobs: Iterable[Job]) -> list[Admission]:
+    def ingest_many(self, jobs: Iterable[Job], *, connection: Any = None) -> list[Admission]:
         """Store jobs in one transaction: all of them are durable when this returns, or none.
 
         Args:
             jobs: what to store.
+            connection: your own, in a transaction: see :meth:`ingest`.
 
         Returns:
             One admission per job, in order: ``admitted``, ``duplicate`` or ``conflict``. A conflict spoils no other
@@ -142,7 +148,7 @@ class Queue(Management):
             InvalidJob: a job that no store may accept, with its ``job_id``. Nothing was written, of any job.
             StoreBusy, StorageFull, StoreFailed: nothing was stored.
         """
-        return self._operations.ingest_many(jobs).wait()
+        return self._operations.on(connection).ingest_many(jobs).wait()
 
     def enqueue(
         self,
@@ -158,10 +164,11 @@ class Queue(Management):
         delay: Seconds | None = None,
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
+        connection: Any = None,
     ) -> Admission:
         """Store a job, given as its fields.
 
-        See :class:`Job` for them, and :meth:`ingest` for what is returned and raised.
+        See :class:`Job` for them, and :meth:`ingest` for ``connection`` and what is returned and raised.
         """
         return self.ingest(
             Job(
@@ -176,7 +183,8 @@ class Queue(Management):
                 delay=delay,
                 backoff=backoff,
                 timeout=timeout,
-            )
+            ),
+            connection=connection,
         )
 
     # Claims
@@ -223,7 +231,7 @@ class Queue(Management):
         """
         return self._operations.renew(claim, lease).wait()
 
-    def settle(self, claim: Claim, report: Report) -> Settlement:
+    def settle(self, claim: Claim, report: Report, *, connection: Any = None) -> Settlement:
         """End a claim with what became of it.
 
         Settling it again, because the answer was lost, returns what was recorded the first time, until a later claim of
@@ -232,24 +240,28 @@ class Queue(Management):
         Args:
             claim: a claimed job, or ``(job_id, lease_token)``.
             report: ``Completed``, ``Failed``, ``Cancelled``, ``OutcomeUnknown``, ``Snooze`` or ``Release``.
+            connection: your own, in a transaction: see :meth:`ingest`. The claim ends if and when you commit it,
+                together with what you wrote yourself; rolled back, the claim goes on. An executor that settles its own
+                job so is never completed by its runtime: where the transaction was not committed, the job has failed.
 
         Raises:
             StaleClaim: the claim had ended before. Nothing was changed.
             JobNotFound: there is no such job.
             InvalidJob: a report that is none. The claim holds on.
         """
-        return self._operations.settle(claim, report).wait()
+        return self._operations.on(connection).settle(claim, report).wait()
 
-    def settle_many(self, reports: Iterable[tuple[Claim, Report]]) -> list[Settlement]:
+    def settle_many(self, reports: Iterable[tuple[Claim, Report]], *, connection: Any = None) -> list[Settlement]:
         """End claims in one transaction: one settlement per claim, ``stale`` and ``not_found`` among them.
 
-        See :meth:`settle`.
+        With ``connection``, those two raise ``StaleClaim`` and ``JobNotFound`` before anything is changed, so that your
+        transaction is rolled back. See :meth:`settle`.
         """
-        return self._operations.settle_many(reports).wait()
+        return self._operations.on(connection).settle_many(reports).wait()
 
-    def acknowledge(self, claim: Claim, result: Any = None) -> Settlement:
-        """The work is done. See :class:`Completed` for the result, and :meth:`settle` for what is raised."""
-        return self.settle(claim, Completed(result))
+    def acknowledge(self, claim: Claim, result: Any = None, *, connection: Any = None) -> Settlement:
+        """The work is done. See :class:`Completed` for the result, :meth:`settle` for the rest."""
+        return self.settle(claim, Completed(result), connection=connection)
 
     def fail(
         self,
@@ -261,24 +273,25 @@ class Queue(Management):
         backoff: Backoff | None = None,
         base: Seconds | None = None,
         cap: Seconds | None = None,
+        connection: Any = None,
     ) -> Settlement:
         """The work failed. See :class:`Failed` for the arguments, and :meth:`settle` for what is raised.
 
         ``base`` and ``cap`` (seconds or ``timedelta``) are those of :class:`Backoff`, under the names of seed 2.
         """
-        return self.settle(claim, failed(reason, retry, retry_in, backoff, base, cap))
+        return self.settle(claim, failed(reason, retry, retry_in, backoff, base, cap), connection=connection)
 
-    def cancelled(self, claim: Claim, reason: str | None = None) -> Settlement:
+    def cancelled(self, claim: Claim, reason: str | None = None, *, connection: Any = None) -> Settlement:
         """The work was stopped because it was asked for. See :meth:`settle` for what is raised."""
-        return self.settle(claim, Cancelled(reason))
+        return self.settle(claim, Cancelled(reason), connection=connection)
 
-    def outcome_unknown(self, claim: Claim, evidence: Any = None) -> Settlement:
+    def outcome_unknown(self, claim: Claim, evidence: Any = None, *, connection: Any = None) -> Settlement:
         """Nobody can establish what happened. See :class:`OutcomeUnknown`, and :meth:`settle` for what is raised."""
-        return self.settle(claim, OutcomeUnknown(evidence))
+        return self.settle(claim, OutcomeUnknown(evidence), connection=connection)
 
-    def release(self, claim: Claim) -> Settlement:
+    def release(self, claim: Claim, *, connection: Any = None) -> Settlement:
         """Hand a job back at once, the attempt given back. See :meth:`settle` for what is raised."""
-        return self.settle(claim, Release())
+        return self.settle(claim, Release(), connection=connection)
 
     def recover(self, limit: int = 100) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Deal with up to ``limit`` lost claims, as every claim does first.
@@ -293,4 +306,4 @@ class Queue(Management):
 
         Later calls raise ``QueueClosed``. Closing twice is allowed; in a forked child it does nothing.
         """
-        self.engine.close()
+        self._operations.close()

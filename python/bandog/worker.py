@@ -20,7 +20,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandog import _loops
 from bandog._coroutines import Coroutines
+from bandog._native import core
 from bandog._operations import DEFAULT_LEASE, default_worker, queue_names
 from bandog._processes import Processes
 from bandog._signals import handled
@@ -52,11 +54,15 @@ THREADS = 16
 COROUTINES = 100
 """Jobs at once where it is a coroutine function."""
 
+MOST_PROCESSES = 10_000
+"""More children than any machine runs."""
+
 GRACE = 25.0
 """Seconds that running jobs have after a stop. A container is usually killed 30 seconds after it was told to stop."""
 
-PATIENCE = 1.0
-"""Seconds that executors have to stop after their tokens were aborted, and that the store has to record the rest."""
+PATIENCE = 0.7
+"""Seconds that executors have to stop after their tokens were aborted, and then the store to record the rest. With the
+end of the event loop and of the process these are less than two seconds, as promised."""
 
 STEP = 0.02
 """Seconds between two looks while a worker stops."""
@@ -117,9 +123,18 @@ class Worker:
         if not callable(execute):
             message = f"execute: must be callable, not {type(execute).__name__}"
             raise InvalidJob(message, field="execute")
+        if not isinstance(getattr(queue, "engine", None), core.Engine):
+            message = f"queue: must be a Queue or an AsyncQueue, not {type(queue).__name__}"
+            raise InvalidJob(message, field="queue")
+        if on_events is not None and not callable(on_events):
+            message = f"on_events: must be callable, not {type(on_events).__name__}"
+            raise InvalidJob(message, field="on_events")
         if processes is not None and concurrency is not None:
             message = "concurrency: cannot be given together with processes, which run one job each"
             raise InvalidJob(message, field="concurrency")
+        if processes is not None and not (type(processes) is int and 1 <= processes <= MOST_PROCESSES):
+            message = f"processes: must be an int from 1 to {MOST_PROCESSES}, not {processes!r}"
+            raise InvalidJob(message, field="processes")
         self._queue = queue
         self._execute = execute
         self._is_async = _is_async(execute) and processes is None
@@ -181,11 +196,10 @@ class Worker:
             InvalidJob: a setting that is not allowed. StoreError: the store failed while the worker started.
         """
         if self._is_async:
-            asyncio.run(self.run_async(burst=burst))
+            _loops.run(self.run_async(burst=burst))
             return
         with handled(self._on_signal):
-            self._has_runner = True
-            if self._begin(None):
+            if self._begin(None, _nothing):
                 try:
                     self._wait(burst=burst)
                 finally:
@@ -211,7 +225,7 @@ class Worker:
 
         def body() -> None:
             try:
-                asyncio.run(self._run_on_loop(burst=False, begun=begun.put))
+                _loops.run(self._run_on_loop(burst=False, begun=begun.put))
             except BaseException as error:  # noqa: BLE001 - it is raised where the worker is started
                 begun.put(error)
 
@@ -240,6 +254,8 @@ class Worker:
             if self._state == "new":
                 self._state = "stopped"
                 self._stopped.set()
+        if self._pool is not None:
+            self._pool.running()  # in a forked child this raises: the worker is its parent's
         if self._has_runner:
             self._order("stop")
         elif wait:
@@ -265,8 +281,11 @@ class Worker:
 
     # Inside
 
-    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> bool:
-        """Start; whether it did: a stop that came first is not forgotten."""
+    def _begin(self, loop: asyncio.AbstractEventLoop | None, wake_runner: Callable[[], object] | None = None) -> bool:
+        """Start; whether it did: a stop that came first is not forgotten.
+
+        With ``wake_runner`` the caller is who carries out orders from then on.
+        """
         with self._changing:
             if self._state == "stopped" and not self._last_stats:
                 return False
@@ -282,7 +301,9 @@ class Worker:
                 part.release()
                 raise
             self._part, self._executors = part, executors
-            executors.start(self._pool)
+            if wake_runner is not None:
+                self._has_runner, self._wake_runner = True, wake_runner
+            executors.start(self._pool, self._on_end)
             self._last_stats = self._pool.stats()
             self._state = "running"
         logger.info("worker %s has started: %d jobs at once", self._worker, self._concurrency)
@@ -299,8 +320,7 @@ class Worker:
     async def _run_on_loop(self, *, burst: bool, begun: Callable[[None], object] | None = None) -> None:
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
-        self._has_runner, self._wake_runner = True, partial(_wake, loop, woken)
-        began = self._begin(loop)
+        began = self._begin(loop, partial(_wake, loop, woken))
         if begun is not None:
             begun(None)
         if not began:
@@ -312,6 +332,12 @@ class Worker:
         finally:
             # Shielded: cancelling once more must not leave claims behind.
             await asyncio.shield(loop.create_task(_drive_async(self._stop())))
+
+    def _on_end(self) -> None:
+        """There will be no more jobs. Where nobody stopped the worker, its queue was closed."""
+        if self._state == "running":
+            logger.error("worker %s stops: its queue was closed while it ran", self._worker)
+            self.stop(wait=False)
 
     def _wait(self, *, burst: bool) -> None:
         """Sleep until there is an order. Only a burst looks now and then."""
@@ -351,8 +377,9 @@ class Worker:
             pool.abort()
             yield from self._until(lambda: not pool.running(), PATIENCE)
             executors.kill()
-            yield STEP
-        yield from self._until(lambda: not pool.stats()["unrecorded"], PATIENCE)
+            # Until the deaths of processes are noticed; threads cannot be killed, and are not waited for.
+            yield from self._until(lambda: not pool.running(), PATIENCE / 2 if self._processes else STEP)
+        yield from self._until(lambda: _is_recorded(pool), PATIENCE)
         part.release()
         self._last_stats = pool.stats()
         for job_id in pool.running():
@@ -422,6 +449,11 @@ def _seconds(field: str, value: Any) -> float:
         message = f"{field}: must be seconds from 0, as int or float, or a timedelta, not {value!r}"
         raise InvalidJob(message, field=field)
     return float(value)
+
+
+def _is_recorded(pool: Pool) -> bool:
+    """Whether the store knows all that it can. A claim that was under way when the stop came has to be handed back."""
+    return not pool.stats()["unrecorded"] and (bool(pool.running()) or pool.wait("drained", 0.0))
 
 
 def _nothing() -> None:

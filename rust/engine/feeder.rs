@@ -40,10 +40,13 @@ pub(super) struct Feeder {
     logged_at: Option<Instant>,
 }
 
-/// What the next exchange carries.
-struct Step {
-    ended: Vec<Ended>,
-    limit: u32,
+/// What is done next.
+enum Step {
+    /// Record what has ended, and claim up to `limit` jobs.
+    Exchange { ended: Vec<Ended>, limit: u32 },
+    /// See whether a claim is worth its lock: a file has one, and idle workers that took it after every change by others kept
+    /// the busy ones from renewing their leases.
+    Look,
 }
 
 impl Feeder {
@@ -54,7 +57,11 @@ impl Feeder {
 
     pub(super) fn run(mut self) {
         while let Some(step) = self.next_step() {
-            if let Err(Error::Closed | Error::Forked { .. }) = self.exchange(step) {
+            let done = match step {
+                Step::Exchange { ended, limit } => self.exchange(ended, limit),
+                Step::Look => self.look(),
+            };
+            if let Err(Error::Closed | Error::Forked { .. }) = done {
                 self.shared.closed();
                 return;
             }
@@ -92,30 +99,55 @@ impl Feeder {
         let options = &self.shared.options;
         let capacity = options.concurrency as usize + options.prefetch as usize;
         let claiming = state.phase == Phase::Claiming;
-        let free = match claiming && (state.may_have_work || now >= self.look_at) {
-            true => capacity.saturating_sub(state.running() + state.waiting.len()),
-            false => 0,
-        };
         let low = state.waiting.len() <= self.shared.low_water();
         let overdue_at = state.ended_since.map(|since| since + PATIENCE);
         let record = !state.ended.is_empty()
             && (low || !claiming || state.ended.len() >= LARGEST_EXCHANGE || overdue_at.is_some_and(|at| now >= at));
-        if record || (low && free > 0) {
+        let free = match claiming {
+            true => capacity.saturating_sub(state.running() + state.waiting.len()),
+            false => 0,
+        };
+        let look = state.may_look || now >= self.look_at;
+        // The last one to end may have brought more work that no change has told of yet: "drained" rests on a claim after it.
+        let last = record && state.running() == 0 && state.waiting.is_empty();
+        let limit = if state.may_have_work || last || (record && look) { free } else { 0 };
+        if record || (low && limit > 0) {
             let ended = std::mem::take(&mut state.ended);
             state.ended_since = None;
             (state.recording, state.exchanging) = (ended.len(), true);
-            if free > 0 {
-                state.may_have_work = false; // unless this claim, or a change from here on, says otherwise
+            if limit > 0 {
+                (state.may_have_work, state.may_look) = (false, false); // unless this claim, or a change from here on, says otherwise
             }
-            return Ok(Step { ended, limit: u32::try_from(free).unwrap_or(u32::MAX) });
+            return Ok(Step::Exchange { ended, limit: u32::try_from(limit).unwrap_or(u32::MAX) });
+        }
+        if low && free > 0 && look {
+            (state.may_look, state.exchanging) = (false, true);
+            return Ok(Step::Look);
         }
         // With nothing to record, no slot free or enough waiting, whoever changes that calls.
         let next_look = if self.look_at > now { self.look_at } else { now + options.poll };
         Err(overdue_at.unwrap_or(next_look))
     }
 
-    fn exchange(&mut self, step: Step) -> Result<()> {
-        let Step { ended, limit } = step;
+    /// Is anything due? Takes no lock.
+    fn look(&mut self) -> Result<()> {
+        let options = &self.shared.options;
+        let poll = options.poll;
+        let answer = self.shared.store.next_due(options.queues.clone()).wait();
+        let due = match &answer {
+            Ok(next) => next.map_or(poll, |left| Duration::from_micros(u64::try_from(left).unwrap_or(0))),
+            Err(_) => poll,
+        };
+        self.look_at = Instant::now() + due.min(poll);
+        self.shared.lock().may_have_work |= due.is_zero();
+        self.shared.supply(std::iter::empty());
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) => self.trouble(error),
+        }
+    }
+
+    fn exchange(&mut self, ended: Vec<Ended>, limit: u32) -> Result<()> {
         let options = &self.shared.options;
         let clock = self.shared.store.clock();
         let request = (limit > 0).then(|| ClaimRequest {
@@ -153,8 +185,7 @@ impl Feeder {
             sink(events);
         }
         if let Some(error) = trouble {
-            self.retreat(&error);
-            return Err(error);
+            return self.trouble(error);
         }
         if self.retry_at.take().is_some() {
             (self.retreat, self.logged_at) = (FIRST_RETREAT, None);
@@ -217,10 +248,15 @@ impl Feeder {
             self.shared.keeper.let_go(&claim.key);
             match self.shared.store.recover_claim(claim.key.clone(), how).wait() {
                 Ok(recovery) => {
-                    let kind = if recovery.interrupted.is_empty() { "recovered" } else { "interrupted" };
+                    let kind = match (recovery.recovered.is_empty(), recovery.interrupted.is_empty()) {
+                        (false, _) => "recovered",
+                        (true, false) => "interrupted",
+                        (true, true) => Settlement::Stale.as_str(), // it had been recovered, or settled, before
+                    };
                     let mut state = self.shared.lock();
                     state.counts.recovered += recovery.recovered.len() as u64;
                     state.counts.interrupted += recovery.interrupted.len() as u64;
+                    state.counts.stale += u64::from(kind == Settlement::Stale.as_str());
                     drop(state);
                     events.push(Event::of(kind, &claim));
                 }
@@ -267,8 +303,11 @@ impl Feeder {
         self.look_at = Instant::now() + due.min(poll);
     }
 
-    /// Leave the store alone for a while, longer after each failure.
-    fn retreat(&mut self, error: &Error) {
+    /// Leave the store alone for a while, longer after each failure. The error is returned.
+    fn trouble(&mut self, error: Error) -> Result<()> {
+        if matches!(error, Error::Closed | Error::Forked { .. }) {
+            return Err(error);
+        }
         let longest = if matches!(error, Error::StorageFull { .. }) { LONGEST_RETREAT_FULL } else { LONGEST_RETREAT };
         let pause = self.retreat.mul_f64(0.75 + fastrand::f64() / 2.0); // so that several workers do not come back at once
         self.retry_at = Some(Instant::now() + pause);
@@ -278,6 +317,7 @@ impl Feeder {
             log::warn!("the worker's store does not answer as it should, and is tried again: {error}");
         }
         self.shared.lock().problem = Some(error.to_string());
+        Err(error)
     }
 }
 

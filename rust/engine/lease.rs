@@ -16,6 +16,9 @@ use crate::job::{ClaimKey, ClaimName, Micros, Renewal};
 use crate::options::{DEFAULT_LEASE, LONGEST_RENEWAL_PAUSE};
 use crate::store::Store;
 
+/// How often the same trouble is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
 /// One claim that is kept.
 struct Held {
     /// `None` under a liveness probe: then renewing only asks whether the cancellation was asked for.
@@ -56,6 +59,8 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
+    /// When trouble was last logged.
+    logged_at: Mutex<Option<Instant>>,
     changed: Condvar,
     clock: Arc<dyn Clock>,
     store: Arc<dyn Store>,
@@ -78,7 +83,8 @@ impl LeaseKeeper {
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         let clock = store.clock();
-        let shared = Shared { state: Mutex::default(), changed: Condvar::new(), clock, store };
+        let shared =
+            Shared { state: Mutex::default(), logged_at: Mutex::default(), changed: Condvar::new(), clock, store };
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
@@ -305,7 +311,14 @@ impl Shared {
 
     /// The store did not take the renewal: try again soon, until the deadline.
     fn failed(&self, keys: &[ClaimKey], lease: Option<Micros>, error: &Error) {
-        log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
+        let mut logged_at = self.logged_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            *logged_at = Some(Instant::now());
+            drop(logged_at);
+            log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
+        } else {
+            drop(logged_at);
+        }
         let again = self.soon(lease);
         let mut state = self.lock();
         for key in keys {

@@ -98,8 +98,9 @@ impl Pool {
                 && let Some(shared) = hears.upgrade()
             {
                 let mut state = shared.lock();
-                // Where it was true before, the feeder claims as soon as it can.
-                if !std::mem::replace(&mut state.may_have_work, true) {
+                let reason = if change.unknown { &mut state.may_look } else { &mut state.may_have_work };
+                // Where it was true before, the feeder claims or looks as soon as it can.
+                if !std::mem::replace(reason, true) {
                     shared.call_feeder(&mut state);
                 }
             }
@@ -164,8 +165,14 @@ impl Pool {
     pub fn wait_drained(&self, until: Instant) -> bool {
         self.shared.wait_until(until, |state| {
             let busy = state.exchanging || state.running() > 0 || !state.ended.is_empty() || !state.waiting.is_empty();
-            !busy && (!state.may_have_work || state.phase != Phase::Claiming)
+            !busy && (!(state.may_have_work || state.may_look) || state.phase != Phase::Claiming)
         })
+    }
+
+    /// Whether its store was closed under it, so that nothing can be claimed or recorded any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().phase == Phase::Closed
     }
 
     /// What runs: the claims and their tokens.

@@ -53,6 +53,8 @@ pub(super) struct State {
     pub(super) feeder_sleeps: bool,
     /// Whether there may be jobs that no claim has asked for yet.
     pub(super) may_have_work: bool,
+    /// Whether somebody else has changed something: worth a look, which takes no lock.
+    pub(super) may_look: bool,
     /// How many executors sleep.
     sleeping: usize,
     /// Whether one of them was woken and has not come for its job yet.
@@ -196,7 +198,9 @@ impl Shared {
             // One that was finished before is left alone.
             if let Some((claim, _)) = state.running.get_mut(slot).and_then(Option::take) {
                 state.free_slots.push(slot);
-                self.end(&mut state, claim, ending);
+                if state.phase != Phase::Closed {
+                    self.end(&mut state, claim, ending);
+                }
             }
         }
         if state.phase != Phase::Claiming {

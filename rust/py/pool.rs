@@ -159,7 +159,8 @@ impl Pool {
         }
     }
 
-    /// Up to `limit` jobs that can start now: a list of `(slot, job, token)`. Never waits.
+    /// Up to `limit` jobs that can start now: a list of `(slot, job, token)`. Never waits. `QueueClosed` once there will be
+    /// none any more, because the store is closed.
     fn take(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<Task>> {
         let pool = self.pool(py)?;
         let mut tasks = Vec::new();
@@ -167,6 +168,9 @@ impl Pool {
             && let Some(assignment) = pool.take(true)
         {
             tasks.push(task(assignment));
+        }
+        if tasks.is_empty() && pool.is_closed() {
+            return Err(raise(py, Error::Closed, None));
         }
         Ok(tasks)
     }

@@ -77,6 +77,10 @@ pub trait Store: Send + Sync {
     /// Whether any job is queued (also for later) or running.
     fn has_pending_work(&self) -> Completion<bool>;
 
+    /// In how long the next job of these queues (`None`: of all) is due, or the next claim expires; zero for now, `None` with
+    /// nothing pending. Takes no lock.
+    fn next_due(&self, queues: Option<Vec<String>>) -> Completion<Option<Micros>>;
+
     /// When the next queued job is due or the next claim expires, as wall time; `None` with nothing pending.
     fn next_wake(&self) -> Completion<Option<Micros>>;
 
@@ -102,6 +106,8 @@ pub trait Store: Send + Sync {
 pub struct Change {
     /// Whether a job may be waiting now that was not waiting before.
     pub queued: bool,
+    /// Whether it is not known what was changed: worth a look, but not a lock.
+    pub unknown: bool,
 }
 
 /// Who is told of changes.

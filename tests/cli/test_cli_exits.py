@@ -20,6 +20,7 @@ import bandog
 
 VERBS = {
     "enqueue": ["1"],
+    "worker": ["bandog.quickstart:run", "--burst"],
     "claim": [],
     "ack": ["a", "token"],
     "fail": ["a", "token", "why"],
@@ -40,7 +41,7 @@ def test_help_names_every_verb_and_every_exit_code(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     verbs, codes = ended.stdout.split("Exit codes:")
     assert re.findall(r"^  ([a-z-]+)  ", verbs.split("Commands:")[1], flags=re.MULTILINE) == [*VERBS, "demo"]
-    assert re.findall(r"^  (\d+) ", codes, flags=re.MULTILINE) == [*"01234", "70", "74", "130", "141"]
+    assert re.findall(r"^  (\d+) ", codes, flags=re.MULTILINE) == [*"0123456", "70", "74", "130", "141", "143"]
     assert "BANDOG_URL" in ended.stdout
     assert command(tmp_path, "-h").stdout == ended.stdout
     assert command(tmp_path, "get", "--help").stdout.startswith("Usage: bandog get [OPTIONS] JOB_ID\n")
@@ -54,7 +55,7 @@ def test_a_verb_without_a_store_prints_its_usage(tmp_path: Path, verb: str) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"enqueue", "migrate"}])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"enqueue", "worker", "migrate"}])
 def test_a_file_that_is_missing_is_not_made_by_a_mistyped_path(tmp_path: Path, verb: str) -> None:
     told = one_line(on_jobs(tmp_path, verb, *VERBS[verb]), 3)
     assert told.startswith("bandog: there is no file 'jobs.sqlite'")

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "ABANDONED",
     "BROKEN_PIPE",
     "EXIT_CODES",
     "INPUT_OUTPUT",
     "INTERRUPTED",
+    "JOBS_FAILED",
     "NOTHING_DUE",
     "OK",
     "REFUSED",
     "STORE",
+    "TERMINATED",
     "UNEXPECTED",
     "USAGE",
     "Refused",
@@ -41,10 +44,13 @@ REFUSED = 1
 USAGE = 2
 STORE = 3
 NOTHING_DUE = 4
+JOBS_FAILED = 5
+ABANDONED = 6
 UNEXPECTED = 70
 INPUT_OUTPUT = 74
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 
 EXIT_CODES = {
     OK: "it did what it says",
@@ -52,10 +58,13 @@ EXIT_CODES = {
     USAGE: "wrong arguments, or the extra cli is not installed",
     STORE: "the store cannot be opened, reached or written",
     NOTHING_DUE: "claim: no job is due",
+    JOBS_FAILED: "worker --burst: all that was due is done, and some jobs failed for good",
+    ABANDONED: "worker: stopped, but some jobs did not stop; they are recovered once their leases end",
     UNEXPECTED: "an error that should not happen; please report it",
     INPUT_OUTPUT: "standard input or output failed",
-    INTERRUPTED: "stopped by Ctrl-C",
+    INTERRUPTED: "stopped by Ctrl-C; worker: by the second one, or before a burst was done",
     BROKEN_PIPE: "the reader of standard output went away",
+    TERMINATED: "worker: as 130, by SIGTERM",
 }
 
 

@@ -13,6 +13,7 @@ from bandog._cli.producing import enqueue
 from bandog._cli.pulling import ack, claim, fail
 from bandog._cli.session import Session
 from bandog._cli.verb import TellsUsage, common_options
+from bandog._cli.worker import worker
 from bandog._native import core
 
 __all__ = ["commands"]
@@ -69,5 +70,8 @@ def demo(context: click.Context, /, *, file: str) -> int:
     return OK if run_demo(file) else INTERRUPTED
 
 
-for command in (enqueue, claim, ack, fail, get, jobs, dead, stats, requeue, cancel, fail_lane, purge, migrate, demo):
+for command in (
+    *(enqueue, worker, claim, ack, fail, get, jobs, dead, stats),
+    *(requeue, cancel, fail_lane, purge, migrate, demo),
+):
     commands.add_command(command)

@@ -296,6 +296,13 @@ impl Store for PostgresStore {
         self.look(Shared::patient, async |transaction, shared| read::has_pending_work(transaction, shared).await)
     }
 
+    fn next_due(&self, queues: Option<Vec<String>>) -> Completion<Option<Micros>> {
+        self.look(Shared::patient, async move |transaction, shared| {
+            let (now, next) = read::next_due(transaction, shared, queues.as_deref(), false).await?;
+            Ok(next.map(|next| (next - now).max(0)))
+        })
+    }
+
     fn next_wake(&self) -> Completion<Option<Micros>> {
         self.look(Shared::patient, async |transaction, shared| read::next_wake(transaction, shared).await)
     }

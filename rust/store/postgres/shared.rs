@@ -102,7 +102,7 @@ impl Shared {
 
     /// Something was changed durably; `queued`: a job may be waiting that was not.
     pub(super) fn changed(&self, queued: bool) {
-        self.changes.report(Change { queued });
+        self.changes.report(Change { queued, unknown: false });
     }
 
     /// Log trouble with the server, at most once a second: while it is down, every link meets the same.

@@ -32,6 +32,10 @@ use crate::store::changes::Changes;
 /// How long a leader waits at most for those who shared the last group: about what a flush to the disk takes.
 const COMPANY_PATIENCE: Duration = Duration::from_micros(200);
 
+/// How long a request waits for the write lock at most once the store is being closed: a worker that is told to stop must not
+/// be held up by a lock that somebody else keeps.
+const CLOSING_PATIENCE: Duration = Duration::from_millis(300);
+
 /// How many requests one transaction carries at most: it bounds how long the lock is held and how late an answer comes.
 const LARGEST_GROUP: usize = 1_000;
 
@@ -216,8 +220,9 @@ impl Committer {
     /// Those that have waited for the write lock for the whole timeout.
     fn take_overdue(&self) -> Finished {
         let mut queue = self.queue();
+        let patience = if queue.closing { self.busy_timeout.min(CLOSING_PATIENCE) } else { self.busy_timeout };
         let mut overdue = Vec::new();
-        while queue.pending.front().is_some_and(|request| request.asked_at().elapsed() >= self.busy_timeout) {
+        while queue.pending.front().is_some_and(|request| request.asked_at().elapsed() >= patience) {
             if let Some(request) = queue.pending.pop_front() {
                 let error = failure::busy(&self.target, request.asked_at().elapsed());
                 overdue.push((request, Some(error)));
@@ -345,7 +350,9 @@ impl Committer {
         self.queue().last_group = finished.len();
         match writer.execute("COMMIT") {
             Ok(()) => {
-                writer.changed.set(transaction.landmark().map(|_| Change { queued: transaction.has_queued() }));
+                writer
+                    .changed
+                    .set(transaction.landmark().map(|_| Change { queued: transaction.has_queued(), unknown: false }));
                 finished
             }
             Err(error) => self.after_failed_commit(writer, &transaction, finished, &failed(&error)),

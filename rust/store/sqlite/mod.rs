@@ -297,6 +297,10 @@ impl Store for SqliteStore {
         self.query(read::has_pending_work)
     }
 
+    fn next_due(&self, queues: Option<Vec<String>>) -> Completion<Option<Micros>> {
+        self.query(move |transaction| read::next_due(transaction, queues.as_deref()))
+    }
+
     fn next_wake(&self) -> Completion<Option<Micros>> {
         self.query(read::next_wake)
     }

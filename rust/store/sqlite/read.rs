@@ -57,9 +57,19 @@ pub(super) fn has_pending_work(transaction: &Transaction<'_>) -> Result<bool> {
     Ok(rows::one_row(transaction, &mut statement, [], |row| row.get(0))?.unwrap_or(false))
 }
 
+pub(super) fn next_wake(transaction: &Transaction<'_>) -> Result<Option<Micros>> {
+    next(transaction, None)
+}
+
+/// In how long something of some queues is due.
+pub(super) fn next_due(transaction: &Transaction<'_>, queues: Option<&[String]>) -> Result<Option<Micros>> {
+    let now = transaction.now().wall;
+    Ok(next(transaction, queues)?.map(|next| (next - now).max(0)))
+}
+
 /// After the wall clock was set back, jobs that may run at once are due now, whatever they say: the next write transaction
 /// puts them right.
-pub(super) fn next_wake(transaction: &Transaction<'_>) -> Result<Option<Micros>> {
+fn next(transaction: &Transaction<'_>, queues: Option<&[String]>) -> Result<Option<Micros>> {
     let now = transaction.now();
     let mut lease = transaction.prepare(sql::sqlite::NEXT_WAKE_LEASE)?;
     let mut next: Option<Micros> = rows::one_row(transaction, &mut lease, [], |row| row.get::<_, Option<Micros>>(0))?
@@ -72,7 +82,17 @@ pub(super) fn next_wake(transaction: &Transaction<'_>) -> Result<Option<Micros>>
         }
     }
     let mut ready = transaction.prepare(sql::sqlite::NEXT_WAKE_READY)?;
-    for (top, queue) in claim::top_levels(transaction)? {
+    let levels = match queues {
+        None => claim::top_levels(transaction)?,
+        Some(queues) => {
+            let mut levels = Vec::new();
+            for queue in queues {
+                levels.extend(claim::next_priority(transaction, queue, None)?.map(|top| (top, queue.clone())));
+            }
+            levels
+        }
+    };
+    for (top, queue) in levels {
         let mut level = Some(top);
         while let Some(priority) = level {
             let due: Option<Micros> =

@@ -86,7 +86,7 @@ fn look(committer: &Committer, events: &Events) -> Event {
     let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
     loop {
         if committer.changed_by_others() {
-            committer.changes().report(Change { queued: true });
+            committer.changes().report(Change { queued: true, unknown: true });
             return events.rest(FOUND_PAUSE);
         }
         if waited >= PATIENCE {
