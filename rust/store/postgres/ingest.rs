@@ -92,7 +92,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
 
 /// Returns the calls that met a locked row, as long as they may wait.
 async fn carry_out(shared: &Shared, link: &mut Link, mut requests: Vec<Request>) -> Vec<Request> {
-    let deadline = requests.iter().map(|request| request.deadline).min().unwrap_or_else(Instant::now);
+    let Some(deadline) = requests.iter().map(|request| request.deadline).min() else { return requests };
     let started = Instant::now();
     let result = attempt(shared, link, deadline, &requests).await;
     match result {

@@ -56,7 +56,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
 
 /// Returns the calls all of whose claims are locked, as long as they may wait.
 async fn carry_out(shared: &Shared, link: &mut Link, requests: Vec<Request>) -> Vec<Request> {
-    let deadline = requests.iter().map(|request| request.deadline).min().unwrap_or_else(Instant::now);
+    let Some(deadline) = requests.iter().map(|request| request.deadline).min() else { return Vec::new() };
     let mut answers = loop {
         match attempt(shared, link, &requests, deadline).await {
             Ok(answers) => break answers,

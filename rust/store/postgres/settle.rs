@@ -84,12 +84,12 @@ pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
 
 /// Returns the calls with claims that are locked, as long as they may wait.
 async fn carry_out(shared: &Shared, link: &mut Link, mut requests: Vec<Request>) -> Vec<Request> {
+    let Some(deadline) = requests.iter().map(|request| request.deadline).min() else { return requests };
     loop {
         let round = round(&requests);
         if round.is_empty() {
             break;
         }
-        let deadline = requests.iter().map(|request| request.deadline).min().unwrap_or_else(Instant::now);
         match attempt(shared, link, deadline, &requests, &round).await {
             Ok(answers) => {
                 let (mut locked, mut settled, mut queued) = (false, false, false);

@@ -1,0 +1,92 @@
+"""What is so on PostgreSQL alone: databases, schemas and sessions of all kinds. On the server's own clock."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from fix_postgres import in_database
+
+import bandog
+
+_numbers = itertools.count(1)
+
+
+class Database:
+    """An empty database of a test, with a schema where ``migrate`` was called."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self.name = name
+        self._queues: list[bandog.Queue] = []
+
+    def migrate(self, schema: str = "bandog") -> None:
+        bandog.migrate(self.url, schema=schema)
+
+    def queue(self, **options: Any) -> bandog.Queue:
+        """A queue, closed at the end of the test."""
+        queue = bandog.connect(options.pop("url", self.url), **options)
+        self._queues.append(queue)
+        return queue
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """A connection in autocommit mode."""
+        return psycopg.connect(self.url, autocommit=True)
+
+    def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run SQL on a connection and in a transaction of its own."""
+        with closing(self.connection()) as connection:
+            cursor = connection.execute(statement.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def holding(self, table: str, job_id: str) -> Iterator[None]:
+        """A row of a job stays locked, as by a caller's open transaction."""
+        with closing(self.connection()) as connection, connection.transaction(force_rollback=True):
+            row = f"SELECT 1 FROM bandog.{table} JOIN bandog.job USING (number) WHERE job_id = %s FOR UPDATE OF {table}"  # noqa: S608
+            assert connection.execute(row.encode(), (job_id,)).fetchall() == [(1,)]
+            yield
+
+    def close(self) -> None:
+        for queue in self._queues:
+            queue.close()
+
+
+@pytest.fixture
+def empty(postgres_url: str) -> Iterator[Database]:
+    """A database of the test's own, without our tables."""
+    name = f"bandog_alone_{next(_numbers)}"
+    with closing(psycopg.connect(postgres_url, autocommit=True)) as server:
+        server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+        server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
+        database = Database(in_database(postgres_url, name), name)
+        yield database
+        database.close()
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def database(empty: Database) -> Database:
+    """The same, with our tables."""
+    empty.migrate()
+    return empty
+
+
+@pytest.fixture
+def queue(database: Database) -> bandog.Queue:
+    return database.queue()
+
+
+@pytest.fixture
+def backends(database: Database) -> Callable[[], list[int]]:
+    """The server's processes for our links."""
+    return lambda: [
+        pid
+        for (pid,) in database.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'bandog'"
+        )
+    ]
