@@ -91,6 +91,7 @@ impl<T: Send + 'static> Completion<T> {
     }
 
     /// What `change` makes of the result; it must not block.
+    #[must_use]
     pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Completion<U> {
         let (reply, changed) = Completion::pair();
         self.on_done(move |result| reply.send(result.map(change)));
@@ -98,6 +99,7 @@ impl<T: Send + 'static> Completion<T> {
     }
 
     /// Both of two completions, once both are there.
+    #[must_use]
     pub fn both<U: Send + 'static>(self, other: Completion<U>) -> Completion<(Result<T>, Result<U>)> {
         let (reply, both) = Completion::pair();
         let halves = Arc::new(Mutex::new((None, None, Some(reply))));
