@@ -61,6 +61,7 @@ impl Bench {
             queues: Some(vec!["default".into()]),
             limit,
             lease: Some(120 * SECOND),
+            look_ahead: false,
         };
         let claimed = self.store.claim(request).wait().expect("claim");
         assert_eq!(claimed.claims.len(), limit as usize);
