@@ -380,6 +380,8 @@ class Worker:
             # Until the deaths of processes are noticed; threads cannot be killed, and are not waited for.
             yield from self._until(lambda: not pool.running(), PATIENCE / 2 if self._processes else STEP)
         yield from self._until(lambda: _is_recorded(pool), PATIENCE)
+        if self._on_events is not None:
+            pool.flush(PATIENCE / 2)  # what is told of the last jobs comes before the end
         part.release()
         self._last_stats = pool.stats()
         for job_id in pool.running():

@@ -81,7 +81,7 @@ def test_a_store_that_stays_busy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://ada:hunter2@db.example/jobs",
+        "mysql://ada:hunter2@db.example/jobs",
         "no-such://ada:hunter2@db.example/jobs",
         "sqlite://ada:hunter2@host/jobs.sqlite",
         "sqlite:///jobs.sqlite?password=hunter2",
