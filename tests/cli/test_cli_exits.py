@@ -204,7 +204,7 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path) -> None:
 BROKEN = """
 import sys
 import bandog._cli.session
-def connect(url):
+def connect(url, schema=None):
     raise {error}
 bandog._cli.session.connect = connect
 from bandog.cli import run
