@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from fix_postgres import in_database
+
+# Test folders are no packages, and this one may be collected without the other.
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
 
 import bandog
 
