@@ -2,7 +2,7 @@
 
 ``stall`` holds everything back and delivers it later, as a network does that loses packets for a while; ``swallow``
 loses it for good and leaves its connections dead without a word, as a firewall that forgot them; ``cut`` resets them
-and takes no others. ``mend`` lets pass what comes from then on.
+and takes no others. ``mute`` stalls the server's answers alone. ``mend`` lets pass what comes from then on.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ class Proxy:
     def stall(self) -> None:
         self._change("stall")
 
+    def mute(self) -> None:
+        self._change("mute")
+
     def swallow(self) -> None:
         with self._changed:
             self._dead |= self._sockets
@@ -77,15 +80,15 @@ class Proxy:
                 except OSError:  # the server is down: so says the end of the connection
                     client.shutdown(socket.SHUT_RDWR)
                     continue
-                for ends in ((client, server), (server, client)):
+                for ends in ((client, server, {"stall"}), (server, client, {"stall", "mute"})):
                     self._threads.append(threading.Thread(target=self._carry, args=ends, name="proxy"))
                     self._threads[-1].start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, held_by: set[str]) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 with self._changed:
-                    self._changed.wait_for(lambda: self._mode != "stall")
+                    self._changed.wait_for(lambda: self._mode not in held_by)
                 if source not in self._dead:
                     sink.sendall(data)
         if source in self._dead:

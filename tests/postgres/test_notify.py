@@ -9,11 +9,10 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from processes import Child, eventually, nursery
+from processes import Child, eventually
 from proxy import Proxy
 from steps import Background
 
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     import psycopg
 
 HOUR = 3_600.0
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Child]]:
-    with nursery() as begin:
-        yield lambda name, *arguments: begin(Path(__file__).with_name(name), *arguments)
 
 
 class Heard:

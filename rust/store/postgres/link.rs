@@ -35,6 +35,8 @@ pub(super) struct Link {
     open: Option<Open>,
     failures: u32,
     not_before: Option<Instant>,
+    /// How often any link had been found silent when this one answered last.
+    silences: u64,
     /// Whether statements are prepared: by those who do the same again and again, and who try again.
     prepares: bool,
     /// Whether the first failure to connect is told at once: while opening.
@@ -59,7 +61,8 @@ impl Drop for Connection {
 impl Link {
     pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
         let prepares = !matches!(duty, "manage" | "migrate");
-        Self { prepares, shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
+        let shared = Arc::clone(shared);
+        Self { prepares, shared, duty, open: None, failures: 0, not_before: None, silences: 0, fail_fast: false }
     }
 
     /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
@@ -81,7 +84,10 @@ impl Link {
                 }
             }
         };
-        let result = self.shared.within(terms.deadline, pin!(carried_out)).await.unwrap_or(Err(Fault::Late));
+        let silences = self.shared.silences();
+        let result = self.shared.within(terms.deadline, pin!(carried_out)).await;
+        self.silences = if result.is_some() { silences } else { self.shared.is_silent() };
+        let result = result.unwrap_or(Err(Fault::Late));
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
             Err(Fault::Late) => self.broke("no answer in time"),
@@ -102,7 +108,9 @@ impl Link {
         self.connect(deadline).await?;
         let Some(open) = &self.open else { return Err(Fault::Lost("not connected".into())) };
         let params: Vec<_> = params.iter().map(|(value, of)| (*value, of.clone())).collect();
+        let silences = self.shared.silences();
         let answer = self.shared.within(deadline, open.client.query_typed(sql, &params)).await;
+        self.silences = if answer.is_some() { silences } else { self.shared.is_silent() };
         let result = answer.map_or(Err(Fault::Late), |rows| rows.map_err(|error| Fault::from_driver(&error)));
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
@@ -164,6 +172,12 @@ impl Link {
         if self.open.as_ref().is_some_and(|open| open.client.is_closed()) {
             self.broke("the server closed it");
         }
+        if self.open.is_some() && self.silences != self.shared.silences() {
+            // What lost the answers of one link may have forgotten this one too. A new one is made in milliseconds; finding
+            // out by using it takes until a deadline.
+            log::debug!("the {} link is made anew: another one was silent", self.duty);
+            self.let_go();
+        }
         while self.open.is_none() {
             if let Some(not_before) = self.not_before {
                 self.shared.within(deadline, sleep_until(not_before)).await;
@@ -203,6 +217,7 @@ impl Link {
 
     async fn try_to_connect(&mut self) -> Result<(), Fault> {
         let shared = Arc::clone(&self.shared);
+        let silences = shared.silences();
         let address = self.address();
         if !matches!(address.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
             return Err(Fault::broken("encrypted connections are not built yet".into()));
@@ -217,6 +232,7 @@ impl Link {
         let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
         self.shared.notices.connected(self.duty, open.plans.session());
         self.open = Some(open);
+        self.silences = silences;
         self.failures = 0;
         self.not_before = None;
         Ok(())
@@ -231,10 +247,18 @@ impl Link {
         }
     }
 
+    /// Have no connection any more; whether there was one.
+    fn let_go(&mut self) -> bool {
+        let was_open = self.open.take().is_some();
+        if was_open {
+            self.shared.notices.disconnected(self.duty);
+        }
+        was_open
+    }
+
     /// Never use the present connection again.
     fn broke(&mut self, problem: &str) {
-        if self.open.take().is_some() {
-            self.shared.notices.disconnected(self.duty);
+        if self.let_go() {
             self.shared.complain(&format!(
                 "the {} link to {} was given up and is made anew: {problem}",
                 self.duty,

@@ -1,7 +1,7 @@
 //! What the links of one store share.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     complained_at: Mutex<Option<Instant>>,
     /// Since when the store is closing.
     closing_at: watch::Sender<Option<Instant>>,
+    /// How often a link was found to be silent.
+    silences: AtomicU64,
     /// The lease of the latest claim, which bounds how long its settlement may take.
     lease: AtomicI64,
 }
@@ -57,6 +59,7 @@ impl Shared {
             notices: Notices::default(),
             complained_at: Mutex::default(),
             closing_at: watch::Sender::default(),
+            silences: AtomicU64::new(0),
             lease: AtomicI64::new(Micros::MAX),
         }
     }
@@ -133,6 +136,16 @@ impl Shared {
             drop(complained_at);
             log::warn!("{problem}");
         }
+    }
+
+    /// How often a link was found to be silent.
+    pub(super) fn silences(&self) -> u64 {
+        self.silences.load(Ordering::SeqCst)
+    }
+
+    /// One did not answer in time: no other one is trusted before it has answered again. How often that was.
+    pub(super) fn is_silent(&self) -> u64 {
+        self.silences.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// From here on new calls are refused, and those under way are given up where the server does not answer.
