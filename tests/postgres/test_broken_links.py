@@ -13,9 +13,10 @@ from bandog import Completed, ForkedQueue, Job
 
 
 def kill(database, backends):
-    for pid in backends():
+    killed = set(backends())
+    for pid in killed:
         database.execute("SELECT pg_terminate_backend(%s)", (pid,))
-    while backends():
+    while killed & set(backends()):  # others may have come: a link that has something to tell is made anew by itself
         time.sleep(0.001)
 
 

@@ -1,5 +1,8 @@
 //! Where the server is: a URL as libpq reads it, completed by the `PG*` variables and the password file.
 //!
+//! Three more are our own: `notify=0` for neither telling other hosts of queued jobs nor hearing of theirs, and `listen_host`
+//! and `listen_port` for the server itself where the rest goes through a pooler.
+//!
 //! Only parameters that are known are taken, so that a misspelt one is not ignored. The password is handed to the driver and
 //! kept nowhere else: what messages and logs name is [`Address::target`].
 
@@ -14,7 +17,7 @@ use super::password;
 use crate::error::{Error, Result};
 
 /// The parameters that a URL may have, and the variable that stands in for each.
-const PARAMETERS: [(&str, &str); 19] = [
+const PARAMETERS: [(&str, &str); 22] = [
     ("host", "PGHOST"),
     ("hostaddr", "PGHOSTADDR"),
     ("port", "PGPORT"),
@@ -34,6 +37,9 @@ const PARAMETERS: [(&str, &str); 19] = [
     ("keepalives_interval", ""),
     ("keepalives_count", ""),
     ("tcp_user_timeout", ""),
+    ("notify", ""),
+    ("listen_host", ""),
+    ("listen_port", ""),
 ];
 
 /// The server, and how to reach it.
@@ -47,6 +53,10 @@ pub(super) struct Address {
     pub(super) ssl_mode: SslMode,
     /// How long connecting may take.
     pub(super) connect_timeout: Duration,
+    /// Whether other hosts are told of queued jobs, and heard.
+    pub(super) notify: bool,
+    /// The way for that, where it is another one.
+    pub(super) listen: Option<Box<Address>>,
 }
 
 /// The six modes of libpq.
@@ -211,7 +221,31 @@ fn build(given: &BTreeMap<String, String>) -> Result<Address> {
     let place = if hosts.is_empty() { text("hostaddr").unwrap_or_default().to_owned() } else { hosts.join(",") };
     let port = if ports == [5432] { String::new() } else { format!(":{}", text("port").unwrap_or_default()) };
     let target = format!("postgresql://{place}{port}/{database}");
-    Ok(Address { config, target, ssl_mode, connect_timeout })
+    let notify = match text("notify").unwrap_or("1") {
+        "0" => false,
+        "1" => true,
+        _ => return invalid("notify must be 0 or 1"),
+    };
+    Ok(Address { config, target, ssl_mode, connect_timeout, notify, listen: listen(given)? })
+}
+
+/// The same server by another way, where one is named.
+fn listen(given: &BTreeMap<String, String>) -> Result<Option<Box<Address>>> {
+    let mut other = given.clone();
+    let (host, port) = (other.remove("listen_host"), other.remove("listen_port"));
+    if host.is_none() && port.is_none() {
+        return Ok(None);
+    }
+    if let Some(host) = host {
+        other.remove("hostaddr");
+        other.insert("host".into(), host);
+        // The port of the pooler is not the server's.
+        other.remove("port");
+    }
+    if let Some(port) = port {
+        other.insert("port".into(), port);
+    }
+    build(&other).map(|address| Some(Box::new(address)))
 }
 
 /// What is about the link, and about choosing among hosts.
@@ -330,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn there_may_be_another_way_for_listening() {
+        let address = read("postgresql://ada:secret@pooler:6432/jobs?listen_host=server&connect_timeout=3").unwrap();
+        assert_eq!(address.target, "postgresql://pooler:6432/jobs");
+        assert!(address.notify);
+        let listen = address.listen.unwrap();
+        assert_eq!(listen.target, "postgresql://server/jobs");
+        assert_eq!(listen.config.get_password(), Some(&b"secret"[..]));
+        assert_eq!(listen.connect_timeout, Duration::from_secs(3));
+        assert!(listen.listen.is_none());
+        let address = read("postgresql://one:6432/jobs?listen_port=5433&notify=0").unwrap();
+        assert_eq!(address.listen.unwrap().target, "postgresql://one:5433/jobs");
+        assert!(!address.notify);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_without_the_password() {
         for url in [
             "mysql://x",
@@ -341,6 +390,8 @@ mod tests {
             "postgresql://u:secret@h/%zz",
             "postgresql://u:secret@h/%00",
             "postgresql://u:secret@h/db?service=x",
+            "postgresql://u:secret@h/db?notify=yes",
+            "postgresql://u:secret@h/db?listen_port=x",
             "postgresql://u:secret@h/db#x",
         ] {
             let error = read(url).map(|_| ()).unwrap_err();
