@@ -9,11 +9,21 @@ from typing import Any
 
 import psycopg
 import pytest
+import tls_server
 from fix_postgres import in_database
 
 import bandog
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of encryption where no server can encrypt, unless it is asked for (see ``tls_server``)."""
+    if tls_server.binaries() is not None:
+        return
+    left_out = [item for item in items if item.path.name == "test_tls.py"]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 class Database:

@@ -3,15 +3,15 @@
 //! A statement that waits for a row holds back what was sent after it, so each duty has a link of its own, made on first use.
 //! Every use has a deadline. A link that missed one is never used again: what it still does is not known.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_postgres::{Client, NoTls};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_postgres::Client;
 
-use super::address::SslMode;
-use super::fault::{Fault, describe};
+use super::connect::{Driving, connect};
+use super::fault::Fault;
 use super::plans::Plans;
 use super::shared::Shared;
 use super::transaction::{Terms, Transaction};
@@ -34,29 +34,31 @@ pub(super) struct Link {
     not_before: Option<Instant>,
     /// Whether statements are prepared: by those who do the same again and again, and who try again.
     prepares: bool,
+    /// The host to begin with.
+    next_host: Cell<usize>,
     /// Whether the first failure to connect is told at once: while opening.
     pub(super) fail_fast: bool,
 }
 
 struct Open {
     client: Client,
-    connection: Connection,
+    driving: Driving,
     plans: Plans,
-}
-
-/// Reads and writes the socket. Aborted with the link, so that nothing is left behind.
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Link {
     pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
         let prepares = !matches!(duty, "manage" | "migrate");
-        Self { prepares, shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
+        Self {
+            prepares,
+            shared: Arc::clone(shared),
+            duty,
+            open: None,
+            failures: 0,
+            not_before: None,
+            next_host: Cell::default(),
+            fail_fast: false,
+        }
     }
 
     /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
@@ -148,32 +150,20 @@ impl Link {
 
     /// Say goodbye, so that the server need not log that somebody left without.
     pub(super) async fn close(mut self) {
-        if let Some(Open { client, mut connection, .. }) = self.open.take() {
+        if let Some(Open { client, mut driving, .. }) = self.open.take() {
             drop(client);
-            let _ = tokio::time::timeout(GOODBYE, &mut connection.0).await;
+            let _ = timeout(GOODBYE, &mut driving.0).await;
         }
     }
 
     async fn try_to_connect(&mut self) -> Result<(), Fault> {
         let address = self.shared.address();
-        if !matches!(address.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
-            return Err(Fault::broken("encrypted connections are not built yet".into()));
-        }
-        let connecting = async {
-            let (client, connection) =
-                address.config.connect(NoTls).await.map_err(|error| Fault::from_connecting(&error))?;
-            let duty = self.duty;
-            let connection = tokio::task::spawn_local(async move {
-                if let Err(error) = connection.await {
-                    log::debug!("the {duty} link ended: {}", describe(&error));
-                }
-            });
-            let connection = Connection(connection);
-            let plans = if self.prepares { Plans::of(&client).await } else { Plans::default() };
-            Ok(Open { client, connection, plans })
+        let (client, driving) = connect(address, self.duty, &self.next_host).await?;
+        let plans = match self.prepares {
+            true => timeout(address.connect_timeout, Plans::of(&client)).await.map_err(|_| Fault::Late)?,
+            false => Plans::default(),
         };
-        let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
-        self.open = Some(open);
+        self.open = Some(Open { client, driving, plans });
         self.failures = 0;
         self.not_before = None;
         Ok(())
