@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import tls_server
 from fix_postgres import in_database
 
 # Test folders are no packages, and this one may be collected without the others.
@@ -23,6 +24,15 @@ from proxy import Proxy
 import bandog
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of encryption where no server can encrypt, unless it is asked for (see ``tls_server``)."""
+    if tls_server.binaries() is not None:
+        return
+    left_out = [item for item in items if item.path.name == "test_tls.py"]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 class Database:

@@ -6,7 +6,8 @@ import time
 from contextlib import suppress
 
 import pytest
-from steps import Background
+from orphans import orphan
+from steps import Background, wait_until
 
 import bandog
 from bandog import Completed, ForkedQueue, Job
@@ -143,3 +144,10 @@ def test_a_forked_child_is_refused_the_queue_and_leaves_its_links_alone(database
     assert set(before) <= set(backends())
     assert queue.acknowledge(claim).kind == "completed"
     assert len(queue.jobs(limit=99).jobs) == 21
+
+
+def test_sessions_end_with_their_process_although_a_child_of_it_lives(database, backends):
+    """Or the rows that they have locked would stay so for as long as the child lives."""
+    with orphan(database.url) as child:
+        wait_until(lambda: backends() == [], "the sessions of the killed parent end")
+        os.kill(child, 0)

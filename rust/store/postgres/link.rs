@@ -3,17 +3,17 @@
 //! A statement that waits for a row holds back what was sent after it, so each duty has a link of its own, made on first use.
 //! Every use has a deadline. A link that missed one is never used again: what it still does is not known.
 
-use std::future::poll_fn;
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
-use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Socket};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_postgres::{Client, Row};
 
-use super::address::{Address, SslMode};
-use super::fault::{Fault, describe};
+use super::address::Address;
+use super::connect::{Driving, Duty, connect};
+use super::fault::Fault;
 use super::notify;
 use super::plans::Plans;
 use super::shared::Shared;
@@ -39,30 +39,32 @@ pub(super) struct Link {
     silences: u64,
     /// Whether statements are prepared: by those who do the same again and again, and who try again.
     prepares: bool,
+    /// The host to begin with.
+    next_host: Cell<usize>,
     /// Whether the first failure to connect is told at once: while opening.
     pub(super) fail_fast: bool,
 }
 
 struct Open {
     client: Client,
-    connection: Connection,
+    driving: Driving,
     plans: Plans,
-}
-
-/// Reads and writes the socket. Aborted with the link, so that nothing is left behind.
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Link {
     pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
         let prepares = !matches!(duty, "manage" | "migrate");
-        let shared = Arc::clone(shared);
-        Self { prepares, shared, duty, open: None, failures: 0, not_before: None, silences: 0, fail_fast: false }
+        Self {
+            prepares,
+            shared: Arc::clone(shared),
+            duty,
+            open: None,
+            failures: 0,
+            not_before: None,
+            silences: 0,
+            next_host: Cell::default(),
+            fail_fast: false,
+        }
     }
 
     /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
@@ -209,9 +211,9 @@ impl Link {
     /// Say goodbye, so that the server need not log that somebody left without.
     pub(super) async fn close(mut self) {
         self.shared.notices.disconnected(self.duty);
-        if let Some(Open { client, mut connection, .. }) = self.open.take() {
+        if let Some(Open { client, mut driving, .. }) = self.open.take() {
             drop(client);
-            let _ = tokio::time::timeout(GOODBYE, &mut connection.0).await;
+            let _ = timeout(GOODBYE, &mut driving.0).await;
         }
     }
 
@@ -219,19 +221,14 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         let silences = shared.silences();
         let address = self.address();
-        if !matches!(address.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
-            return Err(Fault::broken("encrypted connections are not built yet".into()));
-        }
-        let connecting = async {
-            let (client, connection) =
-                address.config.connect(NoTls).await.map_err(|error| Fault::from_connecting(&error))?;
-            let connection = Connection(tokio::task::spawn_local(carry(shared, self.duty, connection)));
-            let plans = if self.prepares { Plans::of(&client).await } else { Plans::default() };
-            Ok(Open { client, connection, plans })
+        let duty = Duty { name: self.duty, shared: &shared };
+        let (client, driving) = connect(address, duty, &self.next_host).await?;
+        let plans = match self.prepares {
+            true => timeout(address.connect_timeout, Plans::of(&client)).await.map_err(|_| Fault::Late)?,
+            false => Plans::default(),
         };
-        let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
-        self.shared.notices.connected(self.duty, open.plans.session());
-        self.open = Some(open);
+        self.shared.notices.connected(self.duty, plans.session());
+        self.open = Some(Open { client, driving, plans });
         self.silences = silences;
         self.failures = 0;
         self.not_before = None;
@@ -274,24 +271,4 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(Instant::now() + full.mul_f64(0.5 + fastrand::f64() / 2.0));
     }
-}
-
-/// Read and write the socket of a link until it ends, and pass on what the server says of itself.
-async fn carry(
-    shared: Arc<Shared>,
-    duty: &'static str,
-    mut connection: tokio_postgres::Connection<Socket, tokio_postgres::tls::NoTlsStream>,
-) {
-    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
-        match message {
-            Ok(AsyncMessage::Notification(notice)) if shared.notices.is_news(notice.process_id()) => shared.heard(),
-            Ok(AsyncMessage::Notice(notice)) => log::debug!("the server says: {}", notice.message()),
-            Ok(_) => {}
-            Err(error) => {
-                log::debug!("the {duty} link ended: {}", describe(&error));
-                break;
-            }
-        }
-    }
-    shared.notices.disconnected(duty);
 }

@@ -1,6 +1,7 @@
 //! The store on a PostgreSQL server, for any number of hosts.
 //!
-//! - `address`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
+//! - `address`, `place`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
+//! - `connect`, `socket`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
 //! - `link`, `plans`, `transaction`, `fault`: a connection per duty, what it has prepared, a transaction on it, and what may be
 //!   done when it fails
 //! - `inbox`: requests of one kind that wait together are carried out together
@@ -14,8 +15,10 @@
 
 mod address;
 mod cancel;
+mod certificate;
 mod changes;
 mod claim;
+mod connect;
 mod fault;
 mod inbox;
 mod ingest;
@@ -27,6 +30,7 @@ mod names;
 mod notify;
 pub mod options;
 mod password;
+mod place;
 mod plans;
 mod read;
 mod recover;
@@ -35,8 +39,11 @@ mod requeue;
 mod schema;
 mod settle;
 mod shared;
+mod socket;
 mod thread;
+mod tls;
 mod transaction;
+mod trouble;
 mod values;
 
 use std::sync::{Arc, Mutex, PoisonError};
