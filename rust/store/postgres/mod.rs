@@ -1,7 +1,7 @@
 //! The store on a PostgreSQL server, for any number of hosts.
 //!
 //! - `address`, `place`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
-//! - `connect`, `socket`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
+//! - `connect`, `socket`, `descriptors`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
 //! - `link`, `plans`, `transaction`, `fault`: a connection per duty, what it has prepared, a transaction on it, and what may be
 //!   done when it fails
 //! - `inbox`: requests of one kind that wait together are carried out together
@@ -19,6 +19,7 @@ mod certificate;
 mod changes;
 mod claim;
 mod connect;
+mod descriptors;
 mod fault;
 mod inbox;
 mod ingest;
