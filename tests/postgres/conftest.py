@@ -14,7 +14,9 @@ import pytest
 from fix_postgres import in_database
 
 # Test folders are no packages, and this one may be collected without the others.
-sys.path[:0] = [str(Path(__file__).parent.parent / folder) for folder in ("crash", "worker", "worker_process")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "worker"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "worker_process"))
 
 from journal import Journal, Running
 from processes import Child, nursery
