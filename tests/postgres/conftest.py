@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +26,18 @@ from proxy import Proxy
 import bandog
 
 _numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "pooler: takes pgbouncer; chosen by BANDOG_TEST_PGBOUNCER=1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where pgbouncer was not asked for, its tests are not there; where it was and is missing, they fail."""
+    if os.environ.get("BANDOG_TEST_PGBOUNCER") != "1":
+        left_out = [item for item in items if item.get_closest_marker("pooler")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 class Database:
