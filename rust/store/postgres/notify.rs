@@ -119,6 +119,11 @@ impl Notices {
         self.signal.notify_one();
     }
 
+    /// Whether sessions are known to change under their links.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.pooled.load(Ordering::SeqCst)
+    }
+
     /// Whether a notification came from another session than the one that heard it.
     pub(super) fn is_news(&self, session: i32) -> bool {
         session != self.own.load(Ordering::SeqCst)
@@ -178,7 +183,7 @@ impl Notifier {
 
     fn should_listen(&self) -> bool {
         let notices = &self.shared.notices;
-        let pooled = notices.pooled.load(Ordering::SeqCst) && self.shared.address().listen.is_none();
+        let pooled = notices.is_pooled() && self.shared.address().listen.is_none();
         notices.listeners.load(Ordering::SeqCst) > 0 && !pooled && !self.is_deaf
     }
 

@@ -1,5 +1,6 @@
 //! The schema: whether it is the one that this version works on, and how it is brought there. Opening never migrates.
 
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use super::fault::{Fault, cannot_open};
@@ -16,18 +17,27 @@ pub(super) fn newest() -> u32 {
 
 /// The version that is there, 0 for none.
 async fn version(shared: &Shared, link: &mut Link) -> Result<u32, Fault> {
-    link.transact(shared.patient(shared.deadline()), async |transaction| {
-        let name = shared.options.schema.as_str();
-        let rows = transaction.query(&shared.sql.schema_exists, &[(&name, Type::TEXT)]).await?;
-        let row = rows.first().ok_or_else(|| Fault::broken("the catalogue returned no row".into()))?;
-        if !get::<bool>(row, "migrated")? {
-            return Ok(0);
+    let deadline = shared.deadline();
+    loop {
+        let version = link
+            .transact(shared.patient(deadline), async |transaction| {
+                let name = shared.options.schema.as_str();
+                let rows = transaction.query(&shared.sql.schema_exists, &[(&name, Type::TEXT)]).await?;
+                let row = rows.first().ok_or_else(|| Fault::broken("the catalogue returned no row".into()))?;
+                if !get::<bool>(row, "migrated")? {
+                    return Ok(0);
+                }
+                let rows = transaction.query(&shared.sql.schema_version, &[]).await?;
+                let version: i32 = rows.first().map_or(Ok(0), |row| get(row, "version"))?;
+                Ok(version.unsigned_abs())
+            })
+            .await;
+        match version {
+            // Behind a pooler the session may change even before its first transaction.
+            Err(Fault::Busy) if Instant::now() < deadline => {}
+            version => return version,
         }
-        let rows = transaction.query(&shared.sql.schema_version, &[]).await?;
-        let version: i32 = rows.first().map_or(Ok(0), |row| get(row, "version"))?;
-        Ok(version.unsigned_abs())
-    })
-    .await
+    }
 }
 
 /// Refuse to work on another version.
