@@ -68,8 +68,9 @@ def connect(
         StoreBusy: another connection kept the lock for the whole ``busy_timeout``.
         InvalidJob: an argument that is not allowed.
     """
-    engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
-    queue = Queue(engine, name, clock)
+    opened = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
+    engine, name, schema = opened
+    queue = Queue(engine, name, clock, schema)
     if wake is not None:
         queue.wake.add(wake)
     return queue
@@ -78,9 +79,9 @@ def connect(
 class Queue(Management):
     """An open queue; made by :func:`connect`. Safe to use from many threads. A context manager that closes it."""
 
-    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None) -> None:
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None, schema: str | None = None) -> None:
         """Use :func:`connect`."""
-        self._operations = Operations(engine, name, clock)
+        self._operations = Operations(engine, name, clock, schema)
         self._name = name
         self.wake = WakeCalls(engine)
 
