@@ -117,10 +117,12 @@ class Queue(Management):
         Args:
             job: what to store.
             connection: your own connection to the same database, in a transaction: the job is stored in that, and is
-                there if and when you commit it. ``None`` (the default) for one of the queue's. A connection of
-                ``sqlite3``, ``aiosqlite``, SQLAlchemy (also a session) or Django; those of coroutines take an
-                :class:`AsyncQueue`. Nothing is begun, committed, rolled back or retried on it, and what its driver
-                raises is raised unchanged: roll back then.
+                there if and when you commit it. ``None`` (the default) for one of the queue's. To a file a connection
+                of ``sqlite3`` or ``aiosqlite``, to a server one of psycopg 3 or ``asyncpg``; to either one of
+                SQLAlchemy (also a session) or Django. Those of coroutines take an :class:`AsyncQueue`. Nothing is
+                begun, committed, rolled back, retried or set on it, and what its driver raises is raised unchanged,
+                a serialization failure or a deadlock for one: roll back then. On a server, no notice is sent from
+                your transaction; the runtimes find the job by their ``poll``.
 
         Returns:
             An admission whose ``kind`` is ``"admitted"``, or ``"duplicate"`` where the same job is stored already: then

@@ -1,6 +1,7 @@
 -- Lock claims, waiting for those who hold them locked, and read what deciding about them takes. For the caller's own
 -- transaction, which no others wait in; the engine's skips such rows: settle_claim.sql.
--- Whether a claim holds is asked once its row is locked: its lease may have ended meanwhile.
+-- Whether a claim holds is asked once its row is locked, since its lease may have ended meanwhile; without OFFSET 0 the
+-- planner would ask before.
 SELECT
     lease.number, lease.lease_token, lease.worker, lease.attempts, lease.given_back, lease.recoveries,
     lease.cancel_requested_at IS NOT NULL AS cancel_requested, lease.cancel_reason,
@@ -13,6 +14,7 @@ CROSS JOIN LATERAL (
     SELECT lease.* FROM bandog.lease AS lease
     WHERE lease.number OPERATOR(pg_catalog.=) report.number
         AND lease.lease_token OPERATOR(pg_catalog.=) report.lease_token
+    OFFSET 0
     FOR UPDATE
 ) AS lease
 CROSS JOIN LATERAL (
