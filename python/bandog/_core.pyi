@@ -36,9 +36,9 @@ __all__ = [
     "canonical_json_text",
     "freeze_report",
     "in_thread",
-    "remote_token",
     "migrate_postgres",
     "migration_status_postgres",
+    "remote_token",
     "shut_down",
     "sqlite_version",
     "thaw_claim",
@@ -760,6 +760,9 @@ class Pool:
         """Wait for a state, ``timeout`` seconds at most: ``idle`` (no job runs), ``recorded`` (every report is) or
         ``drained`` (no job is due, none runs, all is recorded). Whether it was reached.
         """
+
+    def flush(self, timeout: float) -> bool:
+        """Wait, ``timeout`` seconds at most, until all events so far have been handed over. Whether they were."""
 
     def abort(self) -> None:
         """Abort the tokens of all running jobs, with the reason ``shutdown``."""

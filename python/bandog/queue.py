@@ -44,7 +44,11 @@ def connect(
             ``synchronous`` and ``busy_timeout`` as options after a ``?``. An SQLite file that is missing, or that has
             none of bandog's tables, gets them; tables that are there are never changed. Or
             ``postgresql://user@host/database`` with libpq's options; what it leaves out is taken from the ``PG*``
-            variables and the password file. The tables there are made by :func:`bandog.migrate`.
+            variables and the password file. The tables there are made by :func:`bandog.migrate`. Three options are
+            bandog's own. ``notify=0`` (default 1): other hosts are not told of queued jobs, nor heard, and jobs are
+            found by polling alone. Else they are told by a ``NOTIFY`` in a transaction of its own, on the channel that
+            has the schema's name, and heard by a ``LISTEN`` while there is a worker or a wake. ``listen_host`` and
+            ``listen_port``: the server itself, where ``host`` is a pooler, whose sessions cannot be listened to.
         synchronous: ``"full"`` (the default): a job that was admitted survives a power cut. ``"normal"``: it survives
             the death of the process, and a power cut may take the latest ones back; commits are several times faster.
         busy_timeout: seconds (float) or ``timedelta`` that a call waits for a lock that another connection holds: on

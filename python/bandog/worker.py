@@ -17,7 +17,7 @@ import weakref
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandog import _loops
@@ -66,6 +66,11 @@ end of the event loop and of the process these are less than two seconds, as pro
 
 STEP = 0.02
 """Seconds between two looks while a worker stops."""
+
+GLANCE = 0.2
+"""Seconds between two looks for a signal. One that comes after the interpreter has last looked and before the thread
+sleeps wakes nobody: one stop in forty was lost so on a busy machine.
+"""
 
 
 class Worker:
@@ -328,7 +333,7 @@ class Worker:
         try:
             while self._orders.empty() and not (burst and self._is_drained(0.0)):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), STEP if burst else None)
+                    await asyncio.wait_for(woken.wait(), STEP if burst else GLANCE)
         finally:
             # Shielded: cancelling once more must not leave claims behind.
             await asyncio.shield(loop.create_task(_drive_async(self._stop())))
@@ -344,7 +349,10 @@ class Worker:
         while burst and self._orders.empty():
             if self._is_drained(0.1):
                 return
-        self._orders.get()
+        while True:
+            with suppress(Empty):
+                self._orders.get(timeout=GLANCE)
+                return
 
     def _is_drained(self, patience: float) -> bool:
         return self._pool is None or self._pool.wait("drained", patience)
@@ -380,6 +388,8 @@ class Worker:
             # Until the deaths of processes are noticed; threads cannot be killed, and are not waited for.
             yield from self._until(lambda: not pool.running(), PATIENCE / 2 if self._processes else STEP)
         yield from self._until(lambda: _is_recorded(pool), PATIENCE)
+        if self._on_events is not None:
+            pool.flush(PATIENCE / 2)  # what is told of the last jobs comes before the end
         part.release()
         self._last_stats = pool.stats()
         for job_id in pool.running():

@@ -178,12 +178,13 @@ impl Feeder {
             self.shared.lock().may_have_work |= limit > 0;
             Vec::new()
         };
-        self.shared.supply(kept.into_iter());
+        // Before anybody can see that the work is done.
         if let Some(sink) = &self.shared.events
             && !events.is_empty()
         {
             sink(events);
         }
+        self.shared.supply(kept.into_iter());
         if let Some(error) = trouble {
             return self.trouble(error);
         }

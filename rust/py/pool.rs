@@ -235,6 +235,17 @@ impl Pool {
         }
     }
 
+    /// Wait, for so many seconds at most, until all events that there are have been handed over. Whether they were.
+    fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        self.pool(py)?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        deliver(move |_| {
+            let _ = sender.send(());
+        });
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or_default();
+        Ok(py.detach(move || receiver.recv_timeout(timeout)).is_ok())
+    }
+
     /// Tell every running executor to stop, with the reason `shutdown`.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let running = self.pool(py)?.running();

@@ -137,6 +137,8 @@ pub(crate) mod postgres {
         lane_size;
         lane_size_default;
         next_wake;
+        notify;
+        notify_check;
         purge;
         put_outcome;
         put_ready;

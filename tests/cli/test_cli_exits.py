@@ -81,7 +81,7 @@ def test_a_store_that_stays_busy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://ada:hunter2@db.example/jobs",
+        "mysql://ada:hunter2@db.example/jobs",
         "no-such://ada:hunter2@db.example/jobs",
         "sqlite://ada:hunter2@host/jobs.sqlite",
         "sqlite:///jobs.sqlite?password=hunter2",
@@ -204,7 +204,7 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path) -> None:
 BROKEN = """
 import sys
 import bandog._cli.session
-def connect(url):
+def connect(url, schema=None):
     raise {error}
 bandog._cli.session.connect = connect
 from bandog.cli import run

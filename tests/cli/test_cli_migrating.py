@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from bandog_command import command, document, done, on_jobs, one_line, usage_of
+from bandog_command import document, done, on_jobs, one_line, usage_of
 
 import bandog.sql
 
@@ -47,14 +47,6 @@ def test_tables_of_another_version_are_refused_and_left_alone(tmp_path: Path) ->
         connection.execute("UPDATE bandog_schema SET version = version + 1000")
     for arguments in (("migrate",), ("migrate", "--status"), ("jobs",)):
         assert "newer" in one_line(on_jobs(tmp_path, *arguments), 3)
-
-
-def test_a_server_cannot_be_migrated_yet_and_its_password_is_not_shown(tmp_path: Path) -> None:
-    for arguments in (("migrate",), ("migrate", "--status"), ("migrate", "--sql")):
-        ended = command(tmp_path, *arguments, BANDOG_URL="postgresql://ada:secret@db.example/jobs")
-        told = usage_of(ended, "migrate")
-        assert "bandog cannot open postgresql:// here" in told
-        assert "secret" not in ended.stderr
 
 
 def test_wrong_arguments_print_the_usage_of_the_verb(tmp_path: Path) -> None:

@@ -153,7 +153,11 @@ HOT: dict[str, tuple[dict[str, Any] | list[tuple[str, Any]], int, int]] = {
     ),
     "stats_settled": ([(TEXTS, ["completed", "failed", "cancelled"]), ("int8", 50)], 3, 200),
     "stats_queues": ([("int8", 50)], 2, 400),
-    "next_wake": ([(TEXTS, []), (INT4S, []), (TIMES, [])], 1, 150 + LEASE_PAGES),
+    "next_wake": (
+        [(TEXTS, []), (INT4S, []), (TIMES, []), (TEXTS, []), ("bool", True), ("bool", False)],
+        1,
+        150 + LEASE_PAGES,
+    ),
     "has_pending_work": ([], 1, 10),
     "recover": ([("int8", 100)], 100, 500 + LEASE_PAGES),
     "recover_next": ([], 1, LEASE_PAGES),
@@ -176,6 +180,7 @@ RARELY = {
     "set_lane_limit": "one row",
     "set_lane_limit_none": "one row",
     "claim": "below, in its variants",
+    "recover_claim": "one row, by its key, after the death of a process",
 }
 
 # They run in the caller's own transaction too, under whatever settings that has.

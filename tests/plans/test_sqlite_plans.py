@@ -40,6 +40,10 @@ HOT = {
     "claim_job": ((FIRST_READY,), [BY_NUMBER]),
     "claim_lease": ((LAST_READY, HOLDER, NOW, "w", NOW, 1, 0, 0, None, None, None), []),
     "claim_probed": ((), ["INDEX bandog_lease_end (lease_until=?)"]),
+    "claim_next": (
+        ("work", 0, NOW),
+        ["INDEX bandog_ready_order (queue=? AND priority=? AND available_at>?)"],
+    ),
     "claim_priority": (("work", 9), ["INDEX bandog_ready_order (queue=? AND priority<?)"]),
     "claim_queue": (("",), ["INDEX bandog_ready_order (queue>?)"]),
     "dead_letters": (

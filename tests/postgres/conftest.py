@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import tls_server
 from fix_postgres import in_database
+
+# Test folders are no packages, and this one may be collected without the others.
+sys.path[:0] = [str(Path(__file__).parent.parent / folder) for folder in ("crash", "worker", "worker_process")]
+
+from journal import Journal, Running
+from processes import Child, nursery
+from proxy import Proxy
 
 import bandog
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of encryption where no server can encrypt, unless it is asked for (see ``tls_server``)."""
+    if tls_server.binaries() is not None:
+        return
+    left_out = [item for item in items if item.path.name == "test_tls.py"]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 class Database:
@@ -90,3 +109,36 @@ def backends(database: Database) -> Callable[[], list[int]]:
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'bandog'"
         )
     ]
+
+
+@pytest.fixture
+def proxy(database: Database) -> Iterator[Proxy]:
+    """A way to the test's database that can be broken."""
+    with Proxy(database.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Child]]:
+    """Start a script of this folder, or of the one of worker processes; none outlives the test."""
+    here = Path(__file__).parent
+
+    def find(name: str) -> Path:
+        return next(path for path in (here / name, here.parent / "worker_process" / name) if path.exists())
+
+    with nursery() as begin:
+        yield lambda name, *arguments: begin(find(name), *arguments)
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """What executors in other processes write down."""
+    journal = Journal(tmp_path / "journal")
+    monkeypatch.setenv("BANDOG_TEST_JOURNAL", str(journal.path))
+    return journal
+
+
+@pytest.fixture
+def run_worker(start: Callable[..., Child], journal: Journal) -> Callable[..., Running]:
+    """Start a worker process on a URL, as `run_worker(url, how, **options)`, and wait until it runs."""
+    return lambda url, how, **options: Running(start, url, how, options, journal)

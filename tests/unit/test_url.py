@@ -34,7 +34,7 @@ def test_what_is_named(url, path, options):
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://host/db",
+        "mysql://host/db",
         "d1://account/database",
         "https://example.org/jobs.sqlite",
         "file:///jobs.sqlite",
@@ -55,7 +55,7 @@ def test_what_is_refused(url):
     assert caught.value.field == "url"
 
 
-@pytest.mark.parametrize("url", ["postgresql://ada:hunter2@host/db", "sqlite://ada:hunter2@host/db", "x://[hunter2"])
+@pytest.mark.parametrize("url", ["mysql://ada:hunter2@host/db", "sqlite://ada:hunter2@host/db", "x://[hunter2"])
 def test_a_refusal_does_not_repeat_the_url(url):
     with pytest.raises(InvalidJob) as caught:
         locate(url)

@@ -149,7 +149,6 @@ def test_claims_are_renewed_in_time_under_a_lease_of_two_seconds(
     assert_renewed_in_time(path, run_worker, journal, cases, 2.0)
 
 
-@pytest.mark.skipif("BANDOG_CROWD" not in os.environ, reason="BANDOG_CROWD=1 runs it: it takes the whole machine")
 def test_many_idle_workers_do_not_keep_renewals_from_the_file(
     path: Path, run_worker: Callable[..., Running], journal: Journal
 ) -> None:

@@ -1,6 +1,7 @@
 """The verb ``migrate``: about the tables of a store. What it does differs with the kind of store, and is found here.
 
-A file belongs to whoever opens it: bandog makes its tables then, and never changes tables that are there.
+A file belongs to whoever opens it: bandog makes its tables then, and never changes tables that are there. A server is
+shared: opening never migrates it, and this verb does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import click
 from bandog._cli.exits import OK, REFUSED
 from bandog._cli.showing import write
 from bandog._cli.verb import verb
-from bandog.sql import migrations
+from bandog._opening import DEFAULT_SCHEMA
+from bandog.migrating import migrate as migrate_server
+from bandog.migrating import migration_status
+from bandog.sql import in_schema, migrations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +31,18 @@ __all__ = ["migrate"]
 @click.option("--sql", is_flag=True, help="Print the statements that make the tables, and do nothing.")
 @click.pass_obj
 def migrate(session: Session, *, status: bool, sql: bool) -> int:
-    """Make the tables of a store.
+    """Make the tables of a store, or bring them to this version.
 
-    An SQLite file needs no migration: bandog makes its tables when it first opens the file, this verb included, and
-    never changes tables that are there. A file of another version is refused, with what to do.
+    A PostgreSQL schema is made where it is missing, and migrated in one transaction; several calls at once come one
+    after the other. An SQLite file needs no migration: bandog makes its tables when it first opens the file, this verb
+    included, and never changes tables that are there. A file of another version is refused, with what to do.
     """
     if status and sql:
         message = "--status and --sql cannot be given together"
         raise click.UsageError(message, click.get_current_context())
     file = session.file()
     if file is None:
-        return _server(session)
+        return _server(session, only_look=status, only_print=sql)
     if sql:
         return _print(session, migrations("sqlite"))
     return _file(session, file, only_look=status)
@@ -57,10 +62,28 @@ def _file(session: Session, file: Path, *, only_look: bool) -> int:
     return OK
 
 
-def _server(session: Session) -> int:
-    """A database that is shared, and never migrated by opening it. None can be connected to yet, which it says."""
-    with session.queue():
-        return OK
+def _server(session: Session, *, only_look: bool, only_print: bool) -> int:
+    """A database that is shared."""
+    schema = DEFAULT_SCHEMA if session.schema is None else session.schema
+    if only_print:
+        name = in_schema("bandog.", schema)[:-1]
+        create = f"CREATE SCHEMA IF NOT EXISTS {name};\n"
+        return _print(session, (create, *migrations("postgres", schema=schema)))
+    if only_look:
+        status = migration_status(session.store(), schema=schema)
+        kind = "current" if status.is_current else "missing" if status.version == 0 else "other"
+        version = status.version or None
+        document = {"kind": kind, "version": version, "current": status.newest}
+        session.answer(document, [kind, "-" if version is None else str(version), schema])
+        if not status.is_current:
+            session.note(f"this bandog needs version {status.newest}: run migrate without --status")
+        return OK if status.is_current else REFUSED
+    status = migrate_server(session.store(), schema=schema)
+    kind = "current" if status.is_current else "migrated"
+    session.answer(
+        {"kind": kind, "version": status.newest, "current": status.newest}, [kind, str(status.newest), schema]
+    )
+    return OK
 
 
 def _print(session: Session, statements: tuple[str, ...]) -> int:

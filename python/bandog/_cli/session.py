@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bandog._cli.showing import is_terminal, safe_json, show_fields, show_line, show_table, write
-from bandog._url import locate
+from bandog._url import SqliteLocation, locate
 from bandog.errors import CannotOpen
 from bandog.queue import connect
 
@@ -29,10 +29,12 @@ class Session:
     Attributes:
         url: a path or URL, as :func:`bandog.connect` takes; may hold a password, and is never shown.
         as_json: whether answers are JSON documents.
+        schema: where the tables of a PostgreSQL database are; ``None`` for the default.
     """
 
     url: str | None = None
     as_json: bool = False
+    schema: str | None = None
 
     def store(self) -> str:
         """The path or URL of the store.
@@ -54,7 +56,8 @@ class Session:
         url = self.store()
         if "://" in url and not url.startswith("sqlite:"):
             return None
-        return locate(url).path
+        location = locate(url)
+        return location.path if isinstance(location, SqliteLocation) else None
 
     @contextmanager
     def queue(self, *, create: bool = False) -> Generator[Queue]:
@@ -71,7 +74,7 @@ class Session:
         if file is not None and not create and not file.exists():
             message = f"there is no file {str(file)!r}: look at the path, or make it with `migrate` or `enqueue`"
             raise CannotOpen(message, target=str(file))
-        with connect(self.store()) as queue:
+        with connect(self.store(), schema=self.schema) as queue:
             yield queue
 
     def answer(self, document: dict[str, Any], words: Sequence[str]) -> None:

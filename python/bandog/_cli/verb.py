@@ -25,8 +25,13 @@ def _remember_json(context: click.Context, _parameter: click.Parameter, value: b
         context.ensure_object(Session).as_json = True
 
 
+def _remember_schema(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Session).schema = value
+
+
 def common_options(*, envvar: str | None = None) -> list[click.Option]:
-    """``--url`` and ``--json``, which may stand before the verb and after it.
+    """``--url``, ``--json`` and ``--schema``, which may stand before the verb and after it.
 
     Args:
         envvar: an environment variable in place of ``--url``.
@@ -46,6 +51,14 @@ def common_options(*, envvar: str | None = None) -> list[click.Option]:
             expose_value=False,
             callback=_remember_json,
             help="Answer with one JSON document on one line.",
+        ),
+        click.Option(
+            ["--schema"],
+            envvar="BANDOG_SCHEMA" if envvar else None,
+            metavar="NAME",
+            expose_value=False,
+            callback=_remember_schema,
+            help="The schema of a PostgreSQL database. Default: BANDOG_SCHEMA, or bandog.",
         ),
     ]
 

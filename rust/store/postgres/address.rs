@@ -1,20 +1,26 @@
 //! Where the server is: a URL as libpq reads it, completed by the `PG*` variables and the password file.
 //!
+//! Three more are our own: `notify=0` for neither telling other hosts of queued jobs nor hearing of theirs, and `listen_host`
+//! and `listen_port` for the server itself where the rest goes through a pooler.
+//!
 //! Only parameters that are known are taken, so that a misspelt one is not ignored. The password is handed to the driver and
 //! kept nowhere else: what messages and logs name is [`Address::target`].
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::config::ChannelBinding;
 
 use super::password;
+use super::place::{self, Place, Standing};
+use super::tls::{Encryption, SslMode};
 use crate::error::{Error, Result};
 
 /// The parameters that a URL may have, and the variable that stands in for each.
-const PARAMETERS: [(&str, &str); 19] = [
+const PARAMETERS: [(&str, &str); 26] = [
     ("host", "PGHOST"),
     ("hostaddr", "PGHOSTADDR"),
     ("port", "PGPORT"),
@@ -29,36 +35,42 @@ const PARAMETERS: [(&str, &str); 19] = [
     ("load_balance_hosts", "PGLOADBALANCEHOSTS"),
     ("channel_binding", "PGCHANNELBINDING"),
     ("sslmode", "PGSSLMODE"),
+    ("sslnegotiation", "PGSSLNEGOTIATION"),
+    ("sslrootcert", "PGSSLROOTCERT"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
     ("keepalives", ""),
     ("keepalives_idle", ""),
     ("keepalives_interval", ""),
     ("keepalives_count", ""),
     ("tcp_user_timeout", ""),
+    ("notify", ""),
+    ("listen_host", ""),
+    ("listen_port", ""),
 ];
+
+/// Variables that ask libpq for a protection that is not given here: better no connection than one without it.
+const NOT_KEPT: [&str; 5] = ["PGSSLCRL", "PGSSLCRLDIR", "PGSSLMINPROTOCOLVERSION", "PGREQUIREAUTH", "PGREQUIREPEER"];
 
 /// The server, and how to reach it.
 #[derive(Clone)]
 pub(super) struct Address {
-    /// For the driver; holds the password.
-    pub(super) config: Config,
+    /// The hosts, at least one, in the order in which they are tried.
+    pub(super) places: Vec<Place>,
+    /// Whether they are tried in any order instead.
+    pub(super) any_order: bool,
+    /// What the server must be.
+    pub(super) standing: Standing,
     /// What messages call it: no password, no parameters.
     pub(super) target: String,
     /// Whether, and how, the connection is encrypted.
-    pub(super) ssl_mode: SslMode,
-    /// How long connecting may take.
+    pub(super) encryption: Encryption,
+    /// How long connecting to one address of a host may take.
     pub(super) connect_timeout: Duration,
-}
-
-/// The six modes of libpq.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum SslMode {
-    Disable,
-    Allow,
-    #[default]
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
+    /// Whether other hosts are told of queued jobs, and heard.
+    pub(super) notify: bool,
+    /// The way for that, where it is another one.
+    pub(super) listen: Option<Box<Address>>,
 }
 
 impl fmt::Debug for Address {
@@ -85,6 +97,12 @@ impl Address {
         if given.contains_key("service") || variable("PGSERVICE").is_some_and(|service| !service.is_empty()) {
             return invalid("service files are not read; name host, port and dbname in the URL");
         }
+        for name in NOT_KEPT {
+            if variable(name).is_some_and(|value| !value.is_empty()) {
+                return invalid(format!("the variable {name} is set, and what it asks for is not done here; unset it"));
+            }
+        }
+        let roots = given.contains_key("sslrootcert");
         for (parameter, name) in PARAMETERS {
             if !given.contains_key(parameter)
                 && let Some(value) = variable(name).filter(|value| !name.is_empty() && !value.is_empty())
@@ -92,7 +110,16 @@ impl Address {
                 given.insert(parameter.into(), value);
             }
         }
-        build(&given)
+        let home = variable("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let address = build(&given, Encryption::read(&given, home.as_deref())?)?;
+        let mode = address.encryption.mode;
+        if roots && mode < SslMode::Require {
+            // Whoever names it in the URL believes that it is used.
+            return invalid(format!(
+                "sslrootcert is given, but sslmode={mode} would connect without it; use sslmode=verify-full"
+            ));
+        }
+        Ok(address)
     }
 }
 
@@ -161,72 +188,72 @@ fn decode(text: &str) -> Result<String> {
     }
 }
 
-fn build(given: &BTreeMap<String, String>) -> Result<Address> {
+fn build(given: &BTreeMap<String, String>, encryption: Encryption) -> Result<Address> {
     let text = |name: &str| given.get(name).map(String::as_str);
-    let mut config = Config::new();
-    let hosts: Vec<String> = match (text("host"), text("hostaddr")) {
-        (Some(hosts), _) => hosts.split(',').map(str::to_owned).collect(),
-        (None, Some(_)) => Vec::new(),
-        (None, None) => vec![default_host()],
-    };
-    for host in &hosts {
-        config.host(if host.is_empty() { default_host() } else { host.clone() });
-    }
-    for address in text("hostaddr").into_iter().flat_map(|addresses| addresses.split(',')) {
-        match address.parse() {
-            Ok(address) => config.hostaddr(address),
-            Err(_) => return invalid("hostaddr must be an IP address"),
-        };
-    }
-    let mut ports = Vec::new();
-    for port in text("port").unwrap_or("5432").split(',') {
-        match if port.is_empty() { Ok(5432) } else { port.parse() } {
-            Ok(port) if port > 0 => ports.push(port),
-            _ => return invalid("a port must be a number from 1 to 65535"),
-        }
-    }
-    for port in &ports {
-        config.port(*port);
-    }
     let user = text("user").map_or_else(operating_system_user, str::to_owned);
     let database = text("dbname").unwrap_or(&user);
+    let mut config = Config::new();
     config.user(&user).dbname(database);
-    let first_host = hosts.first().map_or("", String::as_str);
-    let port = ports.first().copied().unwrap_or(5432);
-    match text("password") {
-        Some(password) => config.password(password),
-        None => match password::find(text("passfile"), first_host, port, database, &user) {
-            Some(password) => config.password(password),
-            None => &mut config,
-        },
-    };
     config.application_name(text("application_name").unwrap_or("bandog"));
     if let Some(options) = text("options") {
         config.options(options);
     }
-    let connect_timeout = seconds(text("connect_timeout"), "connect_timeout")?.unwrap_or(Duration::from_secs(10));
-    config.connect_timeout(connect_timeout);
     tune(&mut config, given)?;
-    let ssl_mode = ssl_mode(given)?;
-    let place = if hosts.is_empty() { text("hostaddr").unwrap_or_default().to_owned() } else { hosts.join(",") };
-    let port = if ports == [5432] { String::new() } else { format!(":{}", text("port").unwrap_or_default()) };
-    let target = format!("postgresql://{place}{port}/{database}");
-    Ok(Address { config, target, ssl_mode, connect_timeout })
-}
-
-/// What is about the link, and about choosing among hosts.
-fn tune(config: &mut Config, given: &BTreeMap<String, String>) -> Result<()> {
-    let text = |name: &str| given.get(name).map(String::as_str);
-    match text("target_session_attrs").unwrap_or("any") {
-        "any" => config.target_session_attrs(TargetSessionAttrs::Any),
-        "read-write" | "primary" => config.target_session_attrs(TargetSessionAttrs::ReadWrite),
-        _ => return invalid("target_session_attrs must be any, read-write or primary: a queue is written to"),
+    let mut places = place::read(given)?;
+    for place in &mut places {
+        place.config = config.clone();
+        let password = match text("password") {
+            Some(password) => Some(password.to_owned()),
+            None => password::find(text("passfile"), &place.host, place.port, database, &user),
+        };
+        if let Some(password) = password {
+            place.config.password(password);
+        }
+    }
+    let hosts = text("host").or(text("hostaddr")).unwrap_or(&places[0].host);
+    let port = match text("port") {
+        None | Some("5432") => String::new(),
+        Some(port) => format!(":{port}"),
     };
-    match text("load_balance_hosts").unwrap_or("disable") {
-        "disable" => config.load_balance_hosts(LoadBalanceHosts::Disable),
-        "random" => config.load_balance_hosts(LoadBalanceHosts::Random),
+    let target = format!("postgresql://{hosts}{port}/{database}");
+    let standing = Standing::read(text("target_session_attrs").unwrap_or("any"))?;
+    let any_order = match text("load_balance_hosts").unwrap_or("disable") {
+        "disable" => false,
+        "random" => true,
         _ => return invalid("load_balance_hosts must be disable or random"),
     };
+    let connect_timeout = seconds(text("connect_timeout"), "connect_timeout")?.unwrap_or(Duration::from_secs(10));
+    let notify = match text("notify").unwrap_or("1") {
+        "0" => false,
+        "1" => true,
+        _ => return invalid("notify must be 0 or 1"),
+    };
+    let listen = listen(given, &encryption)?;
+    Ok(Address { places, any_order, standing, target, encryption, connect_timeout, notify, listen })
+}
+
+/// The same server by another way, where one is named.
+fn listen(given: &BTreeMap<String, String>, encryption: &Encryption) -> Result<Option<Box<Address>>> {
+    let mut other = given.clone();
+    let (host, port) = (other.remove("listen_host"), other.remove("listen_port"));
+    if host.is_none() && port.is_none() {
+        return Ok(None);
+    }
+    if let Some(host) = host {
+        other.remove("hostaddr");
+        other.insert("host".into(), host);
+        // The port of the pooler is not the server's.
+        other.remove("port");
+    }
+    if let Some(port) = port {
+        other.insert("port".into(), port);
+    }
+    build(&other, encryption.clone()).map(|address| Some(Box::new(address)))
+}
+
+/// What is about the link.
+fn tune(config: &mut Config, given: &BTreeMap<String, String>) -> Result<()> {
+    let text = |name: &str| given.get(name).map(String::as_str);
     match text("channel_binding").unwrap_or("prefer") {
         "disable" => config.channel_binding(ChannelBinding::Disable),
         "prefer" => config.channel_binding(ChannelBinding::Prefer),
@@ -252,18 +279,6 @@ fn tune(config: &mut Config, given: &BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
-fn ssl_mode(given: &BTreeMap<String, String>) -> Result<SslMode> {
-    match given.get("sslmode").map_or("prefer", String::as_str) {
-        "disable" => Ok(SslMode::Disable),
-        "allow" => Ok(SslMode::Allow),
-        "prefer" => Ok(SslMode::Prefer),
-        "require" => Ok(SslMode::Require),
-        "verify-ca" => Ok(SslMode::VerifyCa),
-        "verify-full" => Ok(SslMode::VerifyFull),
-        _ => invalid("sslmode must be disable, allow, prefer, require, verify-ca or verify-full"),
-    }
-}
-
 fn seconds(value: Option<&str>, name: &str) -> Result<Option<Duration>> {
     match value.map(str::parse::<u32>) {
         None => Ok(None),
@@ -274,15 +289,6 @@ fn seconds(value: Option<&str>, name: &str) -> Result<Option<Duration>> {
     }
 }
 
-/// The folder of the server's socket, where there is one.
-fn default_host() -> String {
-    ["/var/run/postgresql", "/tmp"]
-        .into_iter()
-        .find(|folder| std::path::Path::new(folder).join(".s.PGSQL.5432").exists())
-        .unwrap_or("localhost")
-        .to_owned()
-}
-
 fn operating_system_user() -> String {
     let variable = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     variable("USER").or_else(|| variable("LOGNAME")).unwrap_or_else(|| "postgres".into())
@@ -291,7 +297,6 @@ fn operating_system_user() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio_postgres::config::Host;
 
     fn read(url: &str) -> Result<Address> {
         Address::read(url, |_| None)
@@ -302,12 +307,14 @@ mod tests {
         let address =
             read("postgresql://ada:s%40cret@one:1,[::1]:2/jobs?application_name=mine&connect_timeout=3").unwrap();
         assert_eq!(address.target, "postgresql://one,::1:1,2/jobs");
-        assert_eq!(address.config.get_user(), Some("ada"));
-        assert_eq!(address.config.get_password(), Some(&b"s@cret"[..]));
-        assert_eq!(address.config.get_dbname(), Some("jobs"));
-        assert_eq!(address.config.get_ports(), [1, 2]);
-        assert_eq!(address.config.get_hosts(), [Host::Tcp("one".into()), Host::Tcp("::1".into())]);
-        assert_eq!(address.config.get_application_name(), Some("mine"));
+        for (place, name) in address.places.iter().zip(["one:1", "[::1]:2"]) {
+            assert_eq!(place.to_string(), name);
+            assert_eq!(place.config.get_user(), Some("ada"));
+            assert_eq!(place.config.get_password(), Some(&b"s@cret"[..]));
+            assert_eq!(place.config.get_dbname(), Some("jobs"));
+            assert_eq!(place.config.get_application_name(), Some("mine"));
+        }
+        assert_eq!(address.places.len(), 2);
         assert_eq!(address.connect_timeout, Duration::from_secs(3));
         assert!(!format!("{address:?}").contains("cret"));
     }
@@ -326,7 +333,30 @@ mod tests {
         });
         let address = address.unwrap();
         assert_eq!(address.target, "postgresql://there:6/bob");
-        assert_eq!(address.ssl_mode, SslMode::VerifyFull);
+        assert_eq!(address.encryption.mode, SslMode::VerifyFull);
+    }
+
+    #[test]
+    fn a_variable_that_asks_for_protection_that_is_not_given_is_refused() {
+        for name in NOT_KEPT {
+            let read = Address::read("postgresql://h/db", |variable| (variable == name).then(|| "x".into()));
+            assert!(read.is_err_and(|error| error.to_string().contains(name)));
+        }
+    }
+
+    #[test]
+    fn there_may_be_another_way_for_listening() {
+        let address = read("postgresql://ada:secret@pooler:6432/jobs?listen_host=server&connect_timeout=3").unwrap();
+        assert_eq!(address.target, "postgresql://pooler:6432/jobs");
+        assert!(address.notify);
+        let listen = address.listen.unwrap();
+        assert_eq!(listen.target, "postgresql://server/jobs");
+        assert_eq!(listen.places[0].config.get_password(), Some(&b"secret"[..]));
+        assert_eq!(listen.connect_timeout, Duration::from_secs(3));
+        assert!(listen.listen.is_none());
+        let address = read("postgresql://one:6432/jobs?listen_port=5433&notify=0").unwrap();
+        assert_eq!(address.listen.unwrap().target, "postgresql://one:5433/jobs");
+        assert!(!address.notify);
     }
 
     #[test]
@@ -337,10 +367,16 @@ mod tests {
             "postgresql://u:secret@h:0/db",
             "postgresql://u:secret@h/db?sslmode=maybe",
             "postgresql://u:secret@h/db?sslmod=require",
-            "postgresql://u:secret@h/db?target_session_attrs=standby",
+            "postgresql://u:secret@h/db?target_session_attrs=maybe",
+            "postgresql://u:secret@one,two,three:1,2/db?port=1,2",
+            "postgresql://u:secret@one,two/db?hostaddr=127.0.0.1",
+            "postgresql://u:secret@h/db?hostaddr=h",
+            "postgresql://u:secret@h/db?sslrootcert=/roots",
             "postgresql://u:secret@h/%zz",
             "postgresql://u:secret@h/%00",
             "postgresql://u:secret@h/db?service=x",
+            "postgresql://u:secret@h/db?notify=yes",
+            "postgresql://u:secret@h/db?listen_port=x",
             "postgresql://u:secret@h/db#x",
         ] {
             let error = read(url).map(|_| ()).unwrap_err();

@@ -104,6 +104,17 @@ impl Fault {
         }
     }
 
+    /// What went wrong on the way to a connection, in words.
+    pub(super) fn problem(self) -> String {
+        match self {
+            Self::Lost(problem) | Self::Refused(Refusal::Failed(problem) | Refusal::Schema(problem)) => problem,
+            Self::Refused(Refusal::Full) => "no room on the server's disk".into(),
+            Self::Refused(Refusal::Own(error)) => error.to_string(),
+            Self::Busy | Self::Unprepared => "the server is busy".into(),
+            Self::Late => "no answer in time".into(),
+        }
+    }
+
     /// What the caller is told. `waited` is how long the call has taken.
     pub(super) fn error(self, target: &str, waited: Duration) -> Error {
         let target = target.to_owned();

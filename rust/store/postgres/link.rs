@@ -3,18 +3,21 @@
 //! A statement that waits for a row holds back what was sent after it, so each duty has a link of its own, made on first use.
 //! Every use has a deadline. A link that missed one is never used again: what it still does is not known.
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_postgres::{Client, NoTls};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_postgres::{Client, Row};
 
-use super::address::SslMode;
-use super::fault::{Fault, describe};
+use super::address::Address;
+use super::connect::{Driving, Duty, connect};
+use super::fault::Fault;
+use super::notify;
 use super::plans::Plans;
 use super::shared::Shared;
-use super::transaction::{Terms, Transaction};
+use super::transaction::{Bound, Terms, Transaction};
 
 /// The pause before the first attempt to connect anew, doubled after each that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -32,31 +35,36 @@ pub(super) struct Link {
     open: Option<Open>,
     failures: u32,
     not_before: Option<Instant>,
+    /// How often any link had been found silent when this one answered last.
+    silences: u64,
     /// Whether statements are prepared: by those who do the same again and again, and who try again.
     prepares: bool,
+    /// The host to begin with.
+    next_host: Cell<usize>,
     /// Whether the first failure to connect is told at once: while opening.
     pub(super) fail_fast: bool,
 }
 
 struct Open {
     client: Client,
-    connection: Connection,
+    driving: Driving,
     plans: Plans,
-}
-
-/// Reads and writes the socket. Aborted with the link, so that nothing is left behind.
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Link {
     pub(super) fn new(shared: &Arc<Shared>, duty: &'static str) -> Self {
         let prepares = !matches!(duty, "manage" | "migrate");
-        Self { prepares, shared: Arc::clone(shared), duty, open: None, failures: 0, not_before: None, fail_fast: false }
+        Self {
+            prepares,
+            shared: Arc::clone(shared),
+            duty,
+            open: None,
+            failures: 0,
+            not_before: None,
+            silences: 0,
+            next_host: Cell::default(),
+            fail_fast: false,
+        }
     }
 
     /// One transaction: everything that `body` does, or nothing. Where the link breaks or the deadline passes, what became
@@ -78,19 +86,67 @@ impl Link {
                 }
             }
         };
-        let result = timeout_at(terms.deadline, carried_out).await.unwrap_or(Err(Fault::Late));
+        let silences = self.shared.silences();
+        let result = self.shared.within(terms.deadline, pin!(carried_out)).await;
+        self.silences = if result.is_some() { silences } else { self.shared.is_silent() };
+        let result = result.unwrap_or(Err(Fault::Late));
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
             Err(Fault::Late) => self.broke("no answer in time"),
             Err(Fault::Unprepared) => {
                 log::info!("the {} link prepares no statements: its session changes, as behind a pooler", self.duty);
                 open.plans.give_up();
+                self.shared.notices.are_pooled();
                 return Err(Fault::Busy);
             }
             Ok(_) => self.prepare(terms).await,
             _ => {}
         }
         result
+    }
+
+    /// One statement, in a transaction that the server makes for it.
+    pub(super) async fn run(&mut self, deadline: Instant, sql: &str, params: &[Bound<'_>]) -> Result<Vec<Row>, Fault> {
+        self.connect(deadline).await?;
+        let Some(open) = &self.open else { return Err(Fault::Lost("not connected".into())) };
+        let params: Vec<_> = params.iter().map(|(value, of)| (*value, of.clone())).collect();
+        let silences = self.shared.silences();
+        let answer = self.shared.within(deadline, open.client.query_typed(sql, &params)).await;
+        self.silences = if answer.is_some() { silences } else { self.shared.is_silent() };
+        let result = answer.map_or(Err(Fault::Late), |rows| rows.map_err(|error| Fault::from_driver(&error)));
+        match &result {
+            Err(Fault::Lost(problem)) => self.broke(problem),
+            Err(Fault::Late) => self.broke("no answer in time"),
+            _ => {}
+        }
+        result
+    }
+
+    /// Whether there is a connection, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.client.is_closed())
+    }
+
+    /// The server's process, where it was asked for.
+    pub(super) fn session(&self) -> Option<i32> {
+        self.open.as_ref().and_then(|open| open.plans.session())
+    }
+
+    /// How many attempts to connect have failed since the last one that did not, the breaking of a link included.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether it is too early to connect again.
+    pub(super) fn is_resting(&self) -> bool {
+        self.not_before.is_some_and(|not_before| not_before > Instant::now())
+    }
+
+    /// Wait until it is time to connect again.
+    pub(super) async fn rest(&self) {
+        if let Some(not_before) = self.not_before {
+            sleep_until(not_before).await;
+        }
     }
 
     /// Prepare what has been used often enough. Where that fails, it is done without.
@@ -108,7 +164,7 @@ impl Link {
             }
             transaction.commit().await
         };
-        if !matches!(timeout_at(terms.deadline, preparing).await, Ok(Ok(()))) {
+        if !matches!(self.shared.within(terms.deadline, pin!(preparing)).await, Some(Ok(()))) {
             open.plans.give_up();
         }
     }
@@ -118,12 +174,18 @@ impl Link {
         if self.open.as_ref().is_some_and(|open| open.client.is_closed()) {
             self.broke("the server closed it");
         }
+        if self.open.is_some() && self.silences != self.shared.silences() {
+            // What lost the answers of one link may have forgotten this one too. A new one is made in milliseconds; finding
+            // out by using it takes until a deadline.
+            log::debug!("the {} link is made anew: another one was silent", self.duty);
+            self.let_go();
+        }
         while self.open.is_none() {
             if let Some(not_before) = self.not_before {
-                let until = not_before.min(deadline).min(self.shared.closing_deadline());
-                sleep_until(until).await;
+                self.shared.within(deadline, sleep_until(not_before)).await;
             }
-            let attempt = timeout_at(deadline, self.try_to_connect()).await;
+            let shared = Arc::clone(&self.shared);
+            let attempt = shared.within(deadline, self.try_to_connect()).await;
             match attempt.unwrap_or(Err(Fault::Late)) {
                 Ok(()) => {}
                 Err(Fault::Refused(refusal)) => return Err(Fault::Refused(refusal)),
@@ -134,7 +196,7 @@ impl Link {
                         _ => "no answer in time".into(),
                     };
                     self.pause();
-                    self.shared.complain(&format!("cannot connect to {}: {problem}", self.shared.target()));
+                    self.shared.complain(&format!("cannot connect to {}: {problem}", self.address().target));
                     if Instant::now() >= deadline || self.shared.gives_up() {
                         return Err(Fault::Refused(super::fault::Refusal::Failed(format!(
                             "cannot connect: {problem}"
@@ -148,51 +210,63 @@ impl Link {
 
     /// Say goodbye, so that the server need not log that somebody left without.
     pub(super) async fn close(mut self) {
-        if let Some(Open { client, mut connection, .. }) = self.open.take() {
+        self.shared.notices.disconnected(self.duty);
+        if let Some(Open { client, mut driving, .. }) = self.open.take() {
             drop(client);
-            let _ = tokio::time::timeout(GOODBYE, &mut connection.0).await;
+            let _ = timeout(GOODBYE, &mut driving.0).await;
         }
     }
 
     async fn try_to_connect(&mut self) -> Result<(), Fault> {
-        let address = self.shared.address();
-        if !matches!(address.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer) {
-            return Err(Fault::broken("encrypted connections are not built yet".into()));
-        }
-        let connecting = async {
-            let (client, connection) =
-                address.config.connect(NoTls).await.map_err(|error| Fault::from_connecting(&error))?;
-            let duty = self.duty;
-            let connection = tokio::task::spawn_local(async move {
-                if let Err(error) = connection.await {
-                    log::debug!("the {duty} link ended: {}", describe(&error));
-                }
-            });
-            let connection = Connection(connection);
-            let plans = if self.prepares { Plans::of(&client).await } else { Plans::default() };
-            Ok(Open { client, connection, plans })
+        let shared = Arc::clone(&self.shared);
+        let silences = shared.silences();
+        let address = self.address();
+        let duty = Duty { name: self.duty, shared: &shared };
+        let (client, driving) = connect(address, duty, &self.next_host).await?;
+        let plans = match self.prepares {
+            true => timeout(address.connect_timeout, Plans::of(&client)).await.map_err(|_| Fault::Late)?,
+            false => Plans::default(),
         };
-        let open = tokio::time::timeout(address.connect_timeout, connecting).await.unwrap_or(Err(Fault::Late))?;
-        self.open = Some(open);
+        self.shared.notices.connected(self.duty, plans.session());
+        self.open = Some(Open { client, driving, plans });
+        self.silences = silences;
         self.failures = 0;
         self.not_before = None;
         Ok(())
     }
 
+    /// Where this link leads to.
+    fn address(&self) -> &Address {
+        let address = self.shared.address();
+        match &address.listen {
+            Some(listen) if self.duty == notify::DUTY => listen,
+            _ => address,
+        }
+    }
+
+    /// Have no connection any more; whether there was one.
+    fn let_go(&mut self) -> bool {
+        let was_open = self.open.take().is_some();
+        if was_open {
+            self.shared.notices.disconnected(self.duty);
+        }
+        was_open
+    }
+
     /// Never use the present connection again.
     fn broke(&mut self, problem: &str) {
-        if self.open.take().is_some() {
+        if self.let_go() {
             self.shared.complain(&format!(
                 "the {} link to {} was given up and is made anew: {problem}",
                 self.duty,
-                self.shared.target()
+                self.address().target
             ));
             self.pause();
         }
     }
 
     /// Wait before the next attempt, longer after each failure, and not at the same moment as every other link and host.
-    fn pause(&mut self) {
+    pub(super) fn pause(&mut self) {
         let full = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(Instant::now() + full.mul_f64(0.5 + fastrand::f64() / 2.0));

@@ -1,11 +1,13 @@
 //! The store on a PostgreSQL server, for any number of hosts.
 //!
-//! - `address`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
+//! - `address`, `place`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
+//! - `connect`, `socket`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
 //! - `link`, `plans`, `transaction`, `fault`: a connection per duty, what it has prepared, a transaction on it, and what may be
 //!   done when it fails
 //! - `inbox`: requests of one kind that wait together are carried out together
 //! - `claim` (with `levels`), `renew`, `settle`, `ingest`: the hot operations, each on a link of its own
 //! - `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the others
+//! - `notify`: telling other hosts of queued jobs, and hearing of theirs
 //! - `names`, `changes`, `values`, `shared`: what they have in common
 //!
 //! One thread, `bandog-postgres`, does all of it on a runtime of its own; callers hand requests over and wait for their
@@ -13,8 +15,10 @@
 
 mod address;
 mod cancel;
+mod certificate;
 mod changes;
 mod claim;
+mod connect;
 mod fault;
 mod inbox;
 mod ingest;
@@ -23,8 +27,10 @@ mod levels;
 mod link;
 mod list;
 mod names;
+mod notify;
 pub mod options;
 mod password;
+mod place;
 mod plans;
 mod read;
 mod recover;
@@ -33,8 +39,11 @@ mod requeue;
 mod schema;
 mod settle;
 mod shared;
+mod socket;
 mod thread;
+mod tls;
 mod transaction;
+mod trouble;
 mod values;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +54,7 @@ use tokio::time::Instant;
 use self::address::Address;
 use self::fault::Fault;
 use self::link::Link;
+use self::notify::Listening;
 use self::options::PostgresOptions;
 use self::shared::Shared;
 use self::thread::{Senders, Thread, Work};
@@ -175,9 +185,11 @@ impl PostgresStore {
         )
     }
 
-    /// Write, once. Where the link breaks, the caller is told that the end is not known.
+    /// Write, once. Where the link breaks, the caller is told that the end is not known. `queued`: whether a job may be
+    /// waiting after it that was not.
     fn manage<T: Send + 'static>(
         &self,
+        queued: fn(&T) -> bool,
         body: impl AsyncFnOnce(&Transaction<'_>, &Shared) -> Result<T, Fault> + Send + 'static,
     ) -> Completion<T> {
         let (asked_at, deadline) = (Instant::now(), self.shared().deadline());
@@ -188,8 +200,8 @@ impl PostgresStore {
                     Box::pin(async move {
                         let terms = shared.patient(deadline);
                         let answer = link.transact(terms, async |transaction| body(transaction, shared).await).await;
-                        if answer.is_ok() {
-                            shared.changed(true);
+                        if let Ok(answer) = &answer {
+                            shared.changed(queued(answer));
                         }
                         reply.send(answer.map_err(|fault| shared.error(fault, asked_at)));
                     })
@@ -234,31 +246,35 @@ impl Store for PostgresStore {
     }
 
     fn recover(&self, limit: u32) -> Completion<Recovered> {
-        self.manage(async move |transaction, shared| recover::recover(transaction, shared, limit).await)
+        self.manage(has_recovered, async move |transaction, shared| recover::recover(transaction, shared, limit).await)
     }
 
     fn cancel(&self, jobs: Vec<(String, String)>) -> Completion<Vec<Result<Cancellation>>> {
-        self.manage(async move |transaction, shared| cancel::cancel(transaction, shared, &jobs).await)
+        self.manage(|_| false, async move |transaction, shared| cancel::cancel(transaction, shared, &jobs).await)
     }
 
     fn fail_lane(&self, queue: String, lane: String, reason: String, limit: u32) -> Completion<FailedLane> {
-        self.manage(async move |transaction, shared| {
-            lane::fail_lane(transaction, shared, &queue, &lane, &reason, limit).await
-        })
+        self.manage(
+            |_| false,
+            async move |transaction, shared| lane::fail_lane(transaction, shared, &queue, &lane, &reason, limit).await,
+        )
     }
 
     fn set_lane_limit(&self, queue: String, lane: String, most: Option<u32>) -> Completion<()> {
-        self.manage(async move |transaction, shared| {
-            lane::set_lane_limit(transaction, shared, &queue, &lane, most).await
-        })
+        self.manage(
+            |()| false,
+            async move |transaction, shared| lane::set_lane_limit(transaction, shared, &queue, &lane, most).await,
+        )
     }
 
     fn purge(&self, request: PurgeRequest) -> Completion<u32> {
-        self.manage(async move |transaction, shared| requeue::purge(transaction, shared, &request).await)
+        self.manage(|_| false, async move |transaction, shared| requeue::purge(transaction, shared, &request).await)
     }
 
     fn requeue(&self, job_ids: Vec<String>, force: bool) -> Completion<Vec<Result<Requeue>>> {
-        self.manage(async move |transaction, shared| requeue::requeue(transaction, shared, &job_ids, force).await)
+        self.manage(has_requeued, async move |transaction, shared| {
+            requeue::requeue(transaction, shared, &job_ids, force).await
+        })
     }
 
     fn dead_letters(&self, queue: Option<String>, after: Option<Cursor>, limit: u32) -> Completion<Page> {
@@ -281,7 +297,9 @@ impl Store for PostgresStore {
     }
 
     fn recover_claim(&self, claim: ClaimKey, how: String) -> Completion<Recovered> {
-        self.manage(async move |transaction, shared| recover::recover_claim(transaction, shared, &claim, &how).await)
+        self.manage(has_recovered, async move |transaction, shared| {
+            recover::recover_claim(transaction, shared, &claim, &how).await
+        })
     }
 
     fn adopt(&self, _lease: Micros) -> Completion<()> {
@@ -316,7 +334,7 @@ impl Store for PostgresStore {
     }
 
     fn subscribe(&self, report: Subscriber) -> Subscription {
-        Box::new(self.shared().changes.subscribe(report))
+        Box::new((self.shared().changes.subscribe(report), Listening::new(&self.inner.shared)))
     }
 
     fn close(&self) {
@@ -358,4 +376,13 @@ fn no_probe() -> Error {
         problem: "a liveness probe needs an SQLite file whose jobs one host runs; on PostgreSQL claims have leases"
             .into(),
     }
+}
+
+fn has_recovered(recovery: &Recovered) -> bool {
+    !recovery.recovered.is_empty()
+}
+
+#[allow(clippy::ptr_arg, reason = "a call's answer as it is")]
+fn has_requeued(answers: &Vec<Result<Requeue>>) -> bool {
+    answers.iter().any(|answer| matches!(answer, Ok(Requeue::Requeued)))
 }

@@ -1,13 +1,17 @@
 //! What the links of one store share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use futures_util::future::{Either, select};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::address::Address;
 use super::levels::Levels;
+use super::notify::Notices;
 use super::options::PostgresOptions;
 use super::transaction::Terms;
 use crate::error::Error;
@@ -33,9 +37,13 @@ pub(super) struct Shared {
     pub(super) levels: Mutex<Levels>,
     /// Who is told of changes.
     pub(super) changes: Changes,
+    /// What other hosts are told of, and tell.
+    pub(super) notices: Notices,
     complained_at: Mutex<Option<Instant>>,
-    closing_at: Mutex<Option<Instant>>,
-    closing: AtomicBool,
+    /// Since when the store is closing.
+    closing_at: watch::Sender<Option<Instant>>,
+    /// How often a link was found to be silent.
+    silences: AtomicU64,
     /// The lease of the latest claim, which bounds how long its settlement may take.
     lease: AtomicI64,
 }
@@ -48,9 +56,10 @@ impl Shared {
             options,
             levels: Mutex::default(),
             changes: Changes::default(),
+            notices: Notices::default(),
             complained_at: Mutex::default(),
-            closing_at: Mutex::default(),
-            closing: AtomicBool::new(false),
+            closing_at: watch::Sender::default(),
+            silences: AtomicU64::new(0),
             lease: AtomicI64::new(Micros::MAX),
         }
     }
@@ -102,11 +111,24 @@ impl Shared {
 
     /// Something was changed durably; `queued`: a job may be waiting that was not.
     pub(super) fn changed(&self, queued: bool) {
+        if queued {
+            self.notices.queued();
+        }
         self.changes.report(Change { queued, unknown: false });
     }
 
-    /// Log trouble with the server, at most once a second: while it is down, every link meets the same.
+    /// Another host says that a job may be waiting that was not.
+    pub(super) fn heard(&self) {
+        self.changes.report(Change { queued: true, unknown: false });
+    }
+
+    /// Log trouble with the server, at most once a second: while it is down, every link meets the same. Once the store is
+    /// closing, a link that breaks is nobody's trouble: a call that needed it has an answer of its own.
     pub(super) fn complain(&self, problem: &str) {
+        if self.closing_at.borrow().is_some() {
+            log::debug!("{problem}");
+            return;
+        }
         let mut complained_at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if complained_at.is_none_or(|at| now.duration_since(at) >= COMPLAINT_PAUSE) {
@@ -116,21 +138,39 @@ impl Shared {
         }
     }
 
-    /// From here on new calls are refused, and those under way are given up where the server does not answer.
-    pub(super) fn close(&self) {
-        *self.closing_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        self.closing.store(true, Ordering::SeqCst);
+    /// How often a link was found to be silent.
+    pub(super) fn silences(&self) -> u64 {
+        self.silences.load(Ordering::SeqCst)
     }
 
-    /// Until when waiting for the server makes sense.
-    pub(super) fn closing_deadline(&self) -> Instant {
-        let closing_at = *self.closing_at.lock().unwrap_or_else(PoisonError::into_inner);
-        closing_at.map_or_else(|| Instant::now() + Duration::from_secs(86_400), |at| at + CLOSING_PATIENCE)
+    /// One did not answer in time: no other one is trusted before it has answered again. How often that was.
+    pub(super) fn is_silent(&self) -> u64 {
+        self.silences.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// From here on new calls are refused, and those under way are given up where the server does not answer.
+    pub(super) fn close(&self) {
+        self.closing_at.send_replace(Some(Instant::now()));
     }
 
     /// Whether the store is closing and the server has not answered for too long.
     pub(super) fn gives_up(&self) -> bool {
-        self.closing.load(Ordering::SeqCst) && Instant::now() >= self.closing_deadline()
+        self.closing_at.borrow().is_some_and(|at| at.elapsed() >= CLOSING_PATIENCE)
+    }
+
+    /// Wait for something, until the deadline, or until closing has taken too long.
+    pub(super) async fn within<T>(&self, deadline: Instant, awaited: impl Future<Output = T>) -> Option<T> {
+        let given_up = async {
+            let mut closing_at = self.closing_at.subscribe();
+            match closing_at.wait_for(Option::is_some).await.map(|at| *at) {
+                Ok(Some(at)) => sleep_until(at + CLOSING_PATIENCE).await,
+                _ => std::future::pending().await, // it is never told
+            }
+        };
+        match select(pin!(timeout_at(deadline, awaited)), pin!(given_up)).await {
+            Either::Left((answer, _)) => answer.ok(),
+            Either::Right(_) => None,
+        }
     }
 
     /// What a caller is told about a fault of a call that began at `asked_at`.

@@ -9,6 +9,7 @@ use std::thread::{JoinHandle, ThreadId};
 use futures_util::future::{LocalBoxFuture, join_all};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use super::address::Address;
@@ -16,7 +17,7 @@ use super::inbox::Inbox;
 use super::link::Link;
 use super::options::PostgresOptions;
 use super::shared::Shared;
-use super::{claim, ingest, renew, settle};
+use super::{claim, ingest, notify, renew, settle};
 use crate::error::{Error, Result};
 
 /// Something to do on a link, one after the other.
@@ -58,12 +59,19 @@ impl Thread {
                 local.spawn_local(settle::serve(Arc::clone(&shared), Inbox::new(settlements))),
                 local.spawn_local(ingest::serve(Arc::clone(&shared), Inbox::new(ingestions))),
                 local.spawn_local(one_by_one(Arc::clone(&shared), "look", looks)),
-                local.spawn_local(one_by_one(shared, "manage", manages)),
+                local.spawn_local(one_by_one(Arc::clone(&shared), "manage", manages)),
             ];
-            for ended in local.block_on(&runtime, join_all(duties)) {
-                if let Err(error) = ended {
-                    log::error!("a part of the thread for PostgreSQL ended early: {error}");
-                }
+            // It ends after all others, whose last doings it tells of.
+            let (over, is_over) = oneshot::channel();
+            let notifying = local.spawn_local(notify::serve(shared, is_over));
+            let ended = local.block_on(&runtime, async {
+                let mut ended = join_all(duties).await;
+                drop(over);
+                ended.push(notifying.await);
+                ended
+            });
+            for error in ended.into_iter().filter_map(std::result::Result::err) {
+                log::error!("a part of the thread for PostgreSQL ended early: {error}");
             }
         };
         let thread = std::thread::Builder::new()
