@@ -458,6 +458,14 @@ class Engine:
             QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
         """
 
+    def schema_identity(self) -> Completion[str | None]:
+        """Which schema of which database of which server the jobs are in: of two connections with the same answer, both
+        lead to the same jobs. ``None`` for an SQLite file.
+
+        Raises:
+            QueueClosed, StoreBusy, StoreFailed: by ``wait()``.
+        """
+
     def set_wake(self, callback: Callable[[datetime | None], object] | None) -> None:
         """Have ``callback(next)`` called after changes, from a thread of the engine's.
 

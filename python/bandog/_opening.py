@@ -31,8 +31,8 @@ def open_engine(
     allow_network_filesystem: bool,  # noqa: FBT001
     clock: FakeClock | None,
     schema: str | None,
-) -> tuple[core.Engine, str]:
-    """The engine on what ``url`` names, and a name for it without secrets."""
+) -> tuple[core.Engine, str, str | None]:
+    """The engine on what ``url`` names, a name for it without secrets, and the schema that it has in PostgreSQL."""
     location = locate(url)
     if isinstance(location, PostgresLocation):
         for field, given in (
@@ -42,13 +42,15 @@ def open_engine(
             if given:
                 message = f"{field}: is about SQLite files, and has no meaning for PostgreSQL"
                 raise InvalidJob(message, field=field)
-        return core.Engine.open_postgres(
+        schema = DEFAULT_SCHEMA if schema is None else schema
+        engine, name = core.Engine.open_postgres(
             location.url,
-            schema=DEFAULT_SCHEMA if schema is None else schema,
+            schema=schema,
             busy_timeout=5.0 if busy_timeout is None else busy_timeout,
             payload_limit=payload_limit,
             clock=_native_clock(clock),
         )
+        return engine, name, schema
     if schema is not None:
         message = "schema: is about PostgreSQL; an SQLite file has none"
         raise InvalidJob(message, field="schema")
@@ -68,7 +70,7 @@ def open_engine(
         payload_limit=payload_limit,
         clock=_native_clock(clock),
     )
-    return engine, str(location.path)
+    return engine, str(location.path), None
 
 
 def _native_clock(clock: FakeClock | None) -> core.FakeClock | None:

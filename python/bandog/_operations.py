@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bandog._native import core
@@ -16,7 +17,7 @@ from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
 from bandog.errors import InvalidJob, JobConflict, JobNotFound, LaneFull, RequeueRefused, StaleClaim
 from bandog.job import Backoff, Job
 from bandog.outcome import Failed, Release, Report, Settlement
-from bandog.stores.elsewhere import Elsewhere
+from bandog.stores.elsewhere import Elsewhere, Home, Schema, identity
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -108,10 +109,22 @@ def in_thread(call: Callable[[], _T]) -> Call[_T]:
 class Operations:
     """Every operation on one engine, each under the name that it has everywhere."""
 
-    def __init__(self, engine: Engine, path: str, clock: FakeClock | None = None) -> None:
-        """``path`` names the store, and ``clock`` is a test's, for operations on connections of the caller's."""
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None, schema: str | None = None) -> None:
+        """The others are for operations on connections of the caller's.
+
+        Args:
+            engine: of an open store.
+            name: the path of its file, or the name of its server.
+            clock: a test's.
+            schema: that of its tables in a PostgreSQL database; ``None`` for an SQLite file.
+        """
         self.engine = engine
-        self._elsewhere = Elsewhere(engine, path, clock, _check)
+        home: Home | Schema
+        if schema is None:
+            home = Home(str(Path(name).absolute()), identity(name), clock)
+        else:
+            home = Schema(schema, name, self.schema_identity)
+        self._elsewhere = Elsewhere(engine, home, _check)
 
     def close(self) -> None:
         """Finish what was asked for, and close the engine."""
@@ -219,6 +232,10 @@ class Operations:
 
     def next_wake(self) -> Call[datetime | None]:
         return Call(self.engine.next_wake(), _same)
+
+    def schema_identity(self) -> Call[str | None]:
+        """Which schema of which database of which server the jobs are in; ``None`` for an SQLite file."""
+        return Call(self.engine.schema_identity(), _same)
 
     # Changing
 

@@ -47,8 +47,8 @@ async def connect_async(
     opening = partial(
         open_engine, url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema
     )
-    engine, name = await in_thread(opening)
-    queue = AsyncQueue(engine, name, clock)
+    engine, name, schema = await in_thread(opening)
+    queue = AsyncQueue(engine, name, clock, schema)
     if wake is not None:
         queue.wake.add(wake)
     return queue
@@ -60,9 +60,9 @@ class AsyncQueue:
     Every method means what the one of the same name of :class:`bandog.queue.Queue` means.
     """
 
-    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None) -> None:
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None, schema: str | None = None) -> None:
         """Use :func:`connect_async`."""
-        self._operations = Operations(engine, name, clock)
+        self._operations = Operations(engine, name, clock, schema)
         self._name = name
         self.wake = WakeCalls(engine)
 

@@ -72,8 +72,9 @@ def connect(
         StoreBusy: another connection kept the lock for the whole ``busy_timeout``.
         InvalidJob: an argument that is not allowed.
     """
-    engine, name = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
-    queue = Queue(engine, name, clock)
+    opened = open_engine(url, synchronous, busy_timeout, payload_limit, allow_network_filesystem, clock, schema)
+    engine, name, schema = opened
+    queue = Queue(engine, name, clock, schema)
     if wake is not None:
         queue.wake.add(wake)
     return queue
@@ -82,9 +83,9 @@ def connect(
 class Queue(Management):
     """An open queue; made by :func:`connect`. Safe to use from many threads. A context manager that closes it."""
 
-    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None) -> None:
+    def __init__(self, engine: Engine, name: str, clock: FakeClock | None = None, schema: str | None = None) -> None:
         """Use :func:`connect`."""
-        self._operations = Operations(engine, name, clock)
+        self._operations = Operations(engine, name, clock, schema)
         self._name = name
         self.wake = WakeCalls(engine)
 
@@ -120,10 +121,12 @@ class Queue(Management):
         Args:
             job: what to store.
             connection: your own connection to the same database, in a transaction: the job is stored in that, and is
-                there if and when you commit it. ``None`` (the default) for one of the queue's. A connection of
-                ``sqlite3``, ``aiosqlite``, SQLAlchemy (also a session) or Django; those of coroutines take an
-                :class:`AsyncQueue`. Nothing is begun, committed, rolled back or retried on it, and what its driver
-                raises is raised unchanged: roll back then.
+                there if and when you commit it. ``None`` (the default) for one of the queue's. To a file a connection
+                of ``sqlite3`` or ``aiosqlite``, to a server one of psycopg 3 or ``asyncpg``; to either one of
+                SQLAlchemy (also a session) or Django. Those of coroutines take an :class:`AsyncQueue`. Nothing is
+                begun, committed, rolled back, retried or set on it, and what its driver raises is raised unchanged,
+                a serialization failure or a deadlock for one: roll back then. On a server, no notice is sent from
+                your transaction; the runtimes find the job by their ``poll``.
 
         Returns:
             An admission whose ``kind`` is ``"admitted"``, or ``"duplicate"`` where the same job is stored already: then

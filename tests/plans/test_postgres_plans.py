@@ -105,6 +105,7 @@ HOT: dict[str, tuple[dict[str, Any] | list[tuple[str, Any]], int, int]] = {
         500,
     ),
     "settle_claim": ([(INT8S, [*RUN[:20]]), (TEXTS, [f"token-{number}" for number in RUN[:20]])], 20, 250),
+    "settle_wait": ([(INT8S, [*RUN[:20]]), (TEXTS, [f"token-{number}" for number in RUN[:20]])], 20, 250),
     "settle_recorded": ([(INT8S, [*SETTLED[:20]]), (TEXTS, [f"token-{number}" for number in SETTLED[:20]])], 20, 400),
     "find_jobs": ([(TEXTS, [f"job-{number}" for number in JOBS])], len(JOBS), 400),
     "find_outcome": ([(INT8S, [*FAIL[:20]])], 20, 250),
@@ -136,6 +137,7 @@ HOT: dict[str, tuple[dict[str, Any] | list[tuple[str, Any]], int, int]] = {
     "cancel_ready": ([(INT8S, [*DUE[:20]]), (TEXTS, ["why"] * 20)], 20, 700),
     "purge": ([("float8", 0.0), (TEXTS, ["failed"]), ("bool", True), ("int8", 50)], 50, 1500),
     "read": ([(TEXTS, [f"job-{number}" for number in JOBS])], len(JOBS), 1200),
+    "read_plain": ([(TEXTS, [f"job-{number}" for number in JOBS])], len(JOBS), 1200),
     "jobs": ([("int8", PILE // 2), ("text", None), ("text", None), ("int8", 50)], 50, 80),
     "jobs_queued": ([("int8", DUE[0]), ("text", None), ("text", None), ("int8", 50)], 50, 400),
     "jobs_running": ([("int8", RUN[0]), ("text", None), ("text", None), ("int8", 50)], 50, 400),
@@ -172,6 +174,7 @@ CLAIMS = {
 
 RARELY = {
     "schema_exists": "at opening",
+    "schema_identity": "once per connection of the caller's",
     "schema_lock": "while migrating",
     "schema_version": "at opening",
     "set_lane_limit": "one row",
@@ -179,6 +182,12 @@ RARELY = {
     "claim": "below, in its variants",
     "recover_claim": "one row, by its key, after the death of a process",
 }
+
+# They run in the caller's own transaction too, under whatever settings that has.
+CALLERS = (
+    *("ingest", "ingest_existing", "lane_limit", "lane_size", "lane_size_default", "find_jobs", "read_plain"),
+    *("settle", "settle_wait", "settle_recorded", "take_lease", "put_ready", "put_outcome"),
+)
 
 # They read the claims that are running, and nothing else of what is stored.
 READS_LEASES = {"recover", "recover_next", "stats_running", "next_wake", "claim_found"}
@@ -258,11 +267,17 @@ def connection(request: pytest.FixtureRequest, filled: psycopg.Connection[Any]) 
 class Plan:
     """What a run of a statement read. What it changed is taken back."""
 
-    def __init__(self, connection: psycopg.Connection[Any], name: str, parameters: list[tuple[str, Any]]) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        name: str,
+        parameters: list[tuple[str, Any]],
+        planning: str = PLANNING,
+    ) -> None:
         types = f"({', '.join(of for of, _ in parameters)})" if parameters else ""
         values = f"({', '.join(['%s'] * len(parameters))})" if parameters else ""
         with connection.transaction(force_rollback=True), psycopg.ClientCursor(connection) as cursor:
-            cursor.execute(f"DEALLOCATE ALL; {PLANNING}".encode())
+            cursor.execute(f"DEALLOCATE ALL; {planning}".encode())
             cursor.execute(f"PREPARE it{types} AS {statement('postgres', name)}".encode())
             cursor.execute(
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE it{values}".encode(),
@@ -299,6 +314,16 @@ def test_a_hot_statement_reads_what_it_returns(connection, name):
     assert plan.rows == rows
     assert plan.pages <= pages, plan.text()
     assert plan.scanned() <= ({"lease"} if name in READS_LEASES else set()), plan.text()
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_a_statement_of_the_callers_transaction_needs_no_settings(connection, name):
+    """All that it may read beside what it returns are the claims that are running."""
+    parameters, rows, pages = HOT[name]
+    plan = Plan(connection, name, parameters, planning="")
+    assert plan.rows == rows
+    assert plan.pages <= pages + LEASE_PAGES, plan.text()
+    assert plan.scanned() <= {"lease"}, plan.text()
 
 
 def claim(known: int, variant: str, since: str = "-infinity") -> list[tuple[str, Any]]:
@@ -389,6 +414,18 @@ def test_every_statement_is_either_guarded_here_or_rare():
     assert set(STATEMENTS) == set(HOT) | set(RARELY)
 
 
+@pytest.mark.parametrize("name", [*CALLERS, "schema_identity"])
+def test_what_the_callers_transaction_runs_leaves_nothing_to_its_search_path(name):
+    lines = [line for line in statement("postgres", name).splitlines() if not line.startswith("--")]
+    body = "\n".join(lines)
+    # Operators have their schema, and so have the types of all parameters, from which those of the others follow.
+    bare = re.sub(r"OPERATOR\(pg_catalog\.(?:[=<>+*-]|<>|<=|>=)\)|count\(\*\)|'/'|\b\w+\.\*|SELECT \*", "", body)
+    assert not re.search(r"[=<>+*/%|~]|\bIN\b|\bDISTINCT FROM\b|\bBETWEEN\b|\bLIKE\b|\bUSING \(", bare), bare
+    assert not re.search(r"\$\d+(?!\d|::pg_catalog\.)", body)
+    assert not re.search(r"::(?!pg_catalog\.|timestamp with time zone)", body)
+    assert not re.search(r"(?<!pg_catalog\.)\bunnest\([^,()]*\)", body), "of one array, it is a name like others"
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_file_keeps_the_rules_of_the_folder(name):
     text = statement("postgres", name)
@@ -402,7 +439,7 @@ def test_every_file_keeps_the_rules_of_the_folder(name):
     assert not re.search(r"\bnow\(\)|\bclock_timestamp\b|\bCURRENT_\w+", body), "the time is that of bandog.clock()"
     # Names that the search path would have to find.
     functions = set(re.findall(r"(?<![.\w])(\w+)\(", body))
-    assert functions <= {"unnest", "coalesce", "least", "AS", "IN", "ARRAY", "ANY", "VALUES", "WITH"} | {
+    assert functions <= {"unnest", "coalesce", "least", "OPERATOR", "AS", "IN", "ARRAY", "ANY", "VALUES", "WITH"} | {
         name for name in functions if re.search(rf"\b{name} ?\(.*\) AS ", body) is None and name in {"SELECT", "EXISTS"}
     }, functions
     for table in ("job", "ready", "lease", "outcome", "lane_limit", "migration"):

@@ -26,7 +26,11 @@ import bandog
 INSERT = "INSERT INTO business (word) VALUES ('{}')"
 
 django.conf.settings.configure(
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}, USE_TZ=True
+    DATABASES={
+        "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+        "server": {"ENGINE": "django.db.backends.postgresql", "NAME": "of the test"},
+    },
+    USE_TZ=True,
 )
 django.setup()
 
@@ -82,6 +86,10 @@ class Caller:
     def close(self) -> None:
         """Let go of the connection, whatever its transaction is in."""
         raise NotImplementedError
+
+    def expire(self) -> None:
+        """In the transaction, every lease ends: its row as it is then."""
+        self.execute("UPDATE bandog_lease SET lease_until = 1")
 
     def stop(self) -> None:
         """Close everything."""
@@ -222,11 +230,16 @@ class SqlalchemyScopedSession(SqlalchemyConnection):
 
 
 class Django(Caller):
+    alias = "default"
+
+    def settings(self) -> dict[str, Any]:
+        return {"NAME": str(self.path)}
+
     def begin(self) -> None:
-        self.connection = connections["default"]
+        self.connection = connections[self.alias]
         self.connection.close()
-        self.connection.settings_dict["NAME"] = str(self.path)
-        self._atomic = transaction.atomic()
+        self.connection.settings_dict.update(self.settings())
+        self._atomic = transaction.atomic(self.alias)
         self._atomic.__enter__()
         self._is_open = True
 
@@ -240,11 +253,11 @@ class Django(Caller):
 
     def roll_back(self) -> None:
         self._is_open = False
-        transaction.set_rollback(True)
+        transaction.set_rollback(True, self.alias)
         self._atomic.__exit__(None, None, None)
 
     def savepoint(self) -> None:
-        self._inner = transaction.atomic()
+        self._inner = transaction.atomic(self.alias)
         self._inner.__enter__()
 
     def roll_back_to_savepoint(self) -> None:

@@ -12,11 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
 
 from callers import KINDS, Caller
+from server_callers import KINDS as ON_SERVERS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "caller" in metafunc.fixturenames:
-        metafunc.parametrize("caller", KINDS, indirect=True)
+        metafunc.parametrize("caller", [*KINDS, *ON_SERVERS], indirect=True)
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def path(folder: Path) -> Path:
 
 @pytest.fixture
 def caller(request: pytest.FixtureRequest, path: Path) -> Iterator[Caller]:
-    made = KINDS[request.param](path)
+    kind = request.param
+    made = KINDS[kind](path) if kind in KINDS else ON_SERVERS[kind](request.getfixturevalue("postgres_server"))
     yield made
     made.stop()

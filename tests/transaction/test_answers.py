@@ -225,8 +225,7 @@ def test_a_claim_may_come_twice_and_one_that_was_settled_before_is_not_lost(call
 def test_an_expired_lease_raises(caller):
     caller.queue.enqueue(job_id="a")
     (claim,) = caller.queue.claim(lease=0.5)
-    # The row as it is once the lease has ended: the clock of this queue is the machine's.
-    caller.execute("UPDATE bandog_lease SET lease_until = 1")
+    caller.expire()
     with pytest.raises(StaleClaim):
         caller.queue.acknowledge(claim, connection=caller.connection)
     caller.roll_back()

@@ -1,8 +1,11 @@
 """The sequences that every engine is held to, with ingest and settle on a connection of the caller's."""
 
+import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 from through import ThroughConnection
 
@@ -13,10 +16,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from test_lifecycle_vectors import SEQUENCES, Sequence
 
 
+@pytest.mark.sync_only("the connections are")
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence["name"].replace(" ", "-"))
-def test_every_step_answers_and_leaves_the_job_as_the_vectors_say(sqlite_store, sequence):
-    queue = ThroughConnection(sqlite_store.connect(), sqlite_store.path)
-    run = Sequence(sqlite_store, queue, sequence)
+def test_every_step_answers_and_leaves_the_job_as_the_vectors_say(store, sequence):
+    if store.kind == "sqlite":
+        connect = partial(sqlite3.connect, store.path, timeout=60)
+    else:
+        connect = partial(psycopg.connect, store.server.url)
+    queue = ThroughConnection(store.connect(), connect)
+    run = Sequence(store, queue, sequence)
     for number, step in enumerate(sequence["steps"]):
         arguments = {name: value for name, value in step.items() if name not in {"do", "answer", "record"}}
         answer = getattr(run, step["do"])(**arguments)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import bandog
@@ -17,9 +16,9 @@ CALLS = (
 class ThroughConnection:
     """The queue's own calls, but for those that take a connection."""
 
-    def __init__(self, queue: bandog.Queue, path: Path) -> None:
+    def __init__(self, queue: bandog.Queue, connect: Callable[[], Any]) -> None:
         self.queue = queue
-        self._path = path
+        self._connect = connect
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.queue, name)
@@ -27,7 +26,7 @@ class ThroughConnection:
             return attribute
 
         def called(*arguments: Any, **options: Any) -> Any:
-            with closing(sqlite3.connect(self._path, timeout=60)) as connection:
+            with closing(self._connect()) as connection:
                 try:
                     return attribute(*arguments, connection=connection, **options)
                 finally:

@@ -1,7 +1,8 @@
 """Carrying out an operation on the caller's connection, in this thread or in this task.
 
 An operation is a generator of steps: functions without arguments that run one statement and return its answer, or
-something to await for it. What a step raises passes through unchanged: it is the caller's driver that says it, and the
+something to await for it. A step may also be a call of the queue's own, which is waited for where the caller waits, and
+awaited where it awaits. What a step raises passes through unchanged: it is the caller's driver that says it, and the
 caller's transaction that ends of it.
 """
 
@@ -9,20 +10,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from bandog.errors import InvalidJob
 
 if TYPE_CHECKING:
     from bandog.stores.connections import Connection
 
-__all__ = ["Borrowed", "Step", "Steps"]
+__all__ = ["Borrowed", "OwnCall", "Step", "Steps"]
 
 _T = TypeVar("_T")
 _Answer = TypeVar("_Answer")
 
 Step: TypeAlias = Callable[[], Any]
 Steps: TypeAlias = Generator[Step, Any, _T]
+
+
+@runtime_checkable
+class OwnCall(Protocol):
+    """A call of the queue's own, under way."""
+
+    def wait(self) -> Any:
+        """Wait for its answer in this thread."""
+
+    def __await__(self) -> Generator[Any, None, Any]: ...
 
 
 class Borrowed(Generic[_T]):
@@ -53,7 +64,8 @@ class Borrowed(Generic[_T]):
         try:
             step = next(steps)
             while True:
-                step = steps.send(step())
+                value = step()
+                step = steps.send(value.wait() if isinstance(value, OwnCall) else value)
         except StopIteration as done:
             return self._convert(done.value)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from bandog._native import core
 from bandog.errors import InvalidJob, QueueClosed
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
     from bandog._core import ClaimedJob, Engine
     from bandog.job import Job
     from bandog.outcome import Report
-    from bandog.stores.driving import Borrowed
-    from bandog.stores.sqlite.settle import Claim
+    from bandog.stores.driving import Borrowed, OwnCall
     from bandog.stores.transition import Report as ReportParts
     from bandog.testing import FakeClock
 
-__all__ = ["Elsewhere", "Home", "identity"]
+__all__ = ["Claim", "Elsewhere", "Home", "Schema", "identity"]
 
 Identity: TypeAlias = tuple[int, int]
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Home(NamedTuple):
-    """Where the queue's jobs are, and what its times are read from.
+    """Where the jobs of an SQLite queue are, and what its times are read from.
 
     Attributes:
         path: of the file, absolute.
@@ -41,6 +41,35 @@ class Home(NamedTuple):
     path: str
     file: Identity | None
     fake_clock: FakeClock | None
+
+    schema = None
+
+
+class Schema:
+    """Where the jobs of a PostgreSQL queue are.
+
+    Attributes:
+        schema: the schema with the tables.
+        target: the server, for messages.
+        ask: asks the queue's own connection which schema of which database of which server that is.
+        identity: the answer; ``None`` before it was asked.
+        same: the connections that were found to lead there. That does not change while they live.
+    """
+
+    def __init__(self, schema: str, target: str, ask: Callable[[], OwnCall]) -> None:
+        self.schema = schema
+        self.target = target
+        self.ask = ask
+        self.identity: str | None = None
+        self.same: WeakSet[Any] = WeakSet()
+
+
+class Claim(NamedTuple):
+    """How a claim is named: by its job's order number where that is known, else by the job's id."""
+
+    number: int | None
+    job_id: str
+    lease_token: str
 
 
 def identity(path: str) -> Identity | None:
@@ -59,10 +88,10 @@ class Elsewhere:
         is_closed: whether the queue is.
     """
 
-    def __init__(self, engine: Engine, path: str, clock: FakeClock | None, refuse: Callable[[str, str], None]) -> None:
+    def __init__(self, engine: Engine, home: Home | Schema, refuse: Callable[[str, str], None]) -> None:
         """``refuse`` raises for the words ``stale`` and ``not_found``, given with the job's id."""
         self._engine = engine
-        self._home = Home(str(Path(path).absolute()), identity(path), clock)
+        self._home = home
         self._refuse = refuse
         self.is_closed = False
 
@@ -72,15 +101,21 @@ class Elsewhere:
         Raises:
             InvalidJob: a job that no store may accept, or an object that is no connection.
         """
-        from bandog.stores.admission import new_job  # noqa: PLC0415 - as this module says
-        from bandog.stores.connections import adapt  # noqa: PLC0415
+        from bandog.stores.adapting import adapt  # noqa: PLC0415 - as this module says
+        from bandog.stores.admission import new_job  # noqa: PLC0415
         from bandog.stores.driving import Borrowed  # noqa: PLC0415
-        from bandog.stores.sqlite.ingest import ingest  # noqa: PLC0415
 
         self._check_open()
-        adapted = adapt(connection)
+        home = self._home
+        adapted = adapt(connection, home.schema)
         new = [new_job(job, self._engine.payload_limit) for job in jobs]
-        return Borrowed(adapted, lambda connection: ingest(connection, self._home, new), convert)
+        if isinstance(home, Schema):
+            from bandog.stores.postgres.ingest import ingest as ingest_postgres  # noqa: PLC0415
+
+            return Borrowed(adapted, lambda connection: ingest_postgres(connection, home, new), convert)
+        from bandog.stores.sqlite.ingest import ingest as ingest_sqlite  # noqa: PLC0415
+
+        return Borrowed(adapted, lambda connection: ingest_sqlite(connection, home, new), convert)
 
     def settle(
         self,
@@ -93,18 +128,24 @@ class Elsewhere:
         Raises:
             InvalidJob: a claim or report that is none, or an object that is no connection.
         """
-        from bandog.stores.connections import adapt  # noqa: PLC0415 - as this module says
+        from bandog.stores.adapting import adapt  # noqa: PLC0415 - as this module says
         from bandog.stores.driving import Borrowed  # noqa: PLC0415
         from bandog.stores.running import settled_elsewhere  # noqa: PLC0415
-        from bandog.stores.sqlite.settle import settle  # noqa: PLC0415
 
         self._check_open()
-        adapted = adapt(connection)
+        home, refuse = self._home, self._refuse
+        adapted = adapt(connection, home.schema)
         read = [_pair(pair, self._engine.payload_limit) for pair in reports]
         for claim, _ in read:
             # Before anything else can go wrong: from here on the outcome is the transaction's to decide.
             settled_elsewhere(claim.job_id, claim.lease_token)
-        return Borrowed(adapted, lambda connection: settle(connection, self._home, read, self._refuse), convert)
+        if isinstance(home, Schema):
+            from bandog.stores.postgres.settle import settle as settle_postgres  # noqa: PLC0415
+
+            return Borrowed(adapted, lambda connection: settle_postgres(connection, home, read, refuse), convert)
+        from bandog.stores.sqlite.settle import settle as settle_sqlite  # noqa: PLC0415
+
+        return Borrowed(adapted, lambda connection: settle_sqlite(connection, home, read, refuse), convert)
 
     def _check_open(self) -> None:
         self._engine.held()  # raises in a forked child
@@ -125,8 +166,6 @@ def _pair(pair: Any, payload_limit: int) -> tuple[Claim, ReportParts]:
 
 
 def _claim(claim: Any) -> Claim:
-    from bandog.stores.sqlite.settle import Claim  # noqa: PLC0415 - as this module says
-
     if isinstance(claim, core.ClaimedJob):
         pickled: Any = claim.__reduce__()
         names, _, numbers, _, _ = pickled[1]

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Backoff", "Counters", "Next", "PutBack", "Report", "Rules", "Settle", "after_report", "needs_rules"]
+__all__ = [
+    "Backoff",
+    "Counters",
+    "Next",
+    "PutBack",
+    "Report",
+    "Rules",
+    "Settle",
+    "after_report",
+    "needs_rules",
+    "record",
+    "recorded",
+]
+
+OUTCOMES = {"completed", "failed", "cancelled", "outcome_unknown", "interrupted"}
 
 SECOND = 1_000_000
 
@@ -100,6 +114,29 @@ def after_report(
     if kind == "snooze":
         return PutBack(given_back, report.wait or 0, None, "snoozed")
     return PutBack(given_back, 0, None, "released")
+
+
+def record(following: PutBack) -> str:
+    """How the answer to a put-back is recorded.
+
+    With the attempt, so that it can be repeated only in part once the job has been claimed again.
+    """
+    return f"{following.answer} {following.counters.attempts}"
+
+
+def recorded(report: str | None, available_at: int | None, attempts: int) -> tuple[str, int | None]:
+    """The answer that was recorded for the token that ended a claim: a word, and when a job that was put back is due.
+
+    Args:
+        report: what was recorded; ``None`` for nothing.
+        available_at: where a queued job waits now.
+        attempts: how often it has been claimed by now.
+    """
+    word, _, attempt = (report or "").partition(" ")
+    if word in {"retried", "snoozed"}:
+        # Put back again since, after another claim was lost: where the job waits now is not what was answered then.
+        return word, available_at if attempt == str(attempts) else None
+    return (word, None) if word in OUTCOMES or word == "released" else ("stale", None)
 
 
 def backoff_delay(backoff: Backoff, charged: int, chance: float) -> int:

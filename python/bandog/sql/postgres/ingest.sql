@@ -6,12 +6,19 @@ WITH clock AS MATERIALIZED (
     SELECT bandog.clock() AS now
 ), numbered AS MATERIALIZED (
     SELECT bandog.next_number() AS number, new.*
-    FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) WITH ORDINALITY AS new (
+    FROM unnest(
+        $1::pg_catalog.text[], $2::pg_catalog.text[], $3::pg_catalog.text[], $4::pg_catalog.int4[],
+        $5::pg_catalog.text[], $6::pg_catalog.int8[], $7::pg_catalog.int8[], $8::pg_catalog.int8[],
+        $9::pg_catalog.int8[], $10::pg_catalog.float8[], $11::pg_catalog.int8[], $12::pg_catalog.timestamptz[],
+        $13::pg_catalog.float8[]
+    ) WITH ORDINALITY AS new (
         job_id, queue, lane, priority, payload, max_attempts, max_recoveries,
         backoff_base, backoff_cap, backoff_jitter, timeout, due_at, due_after, place
     )
-    WHERE $14 OR NOT EXISTS (
-        SELECT 1 FROM bandog.lane_limit AS bound WHERE bound.queue = new.queue AND bound.lane = new.lane
+    WHERE $14::pg_catalog.bool OR NOT EXISTS (
+        SELECT 1
+        FROM bandog.lane_limit AS bound
+        WHERE bound.queue OPERATOR(pg_catalog.=) new.queue AND bound.lane OPERATOR(pg_catalog.=) new.lane
     )
 ), admitted AS (
     INSERT INTO bandog.job (
@@ -29,10 +36,15 @@ WITH clock AS MATERIALIZED (
 ), stored AS MATERIALIZED (
     SELECT
         new.number, new.queue, new.lane, new.priority, new.place,
-        coalesce(new.due_at, clock.now + new.due_after * interval '1 microsecond') AS available_at,
-        coalesce(new.due_at < clock.now, false) AS late,
+        coalesce(
+            new.due_at,
+            clock.now OPERATOR(pg_catalog.+) (new.due_after OPERATOR(pg_catalog.*) interval '1 microsecond')
+        ) AS available_at,
+        coalesce(new.due_at OPERATOR(pg_catalog.<) clock.now, false) AS late,
         clock.now AS admitted_at
-    FROM admitted JOIN numbered AS new ON new.number = admitted.number CROSS JOIN clock
+    FROM admitted
+    JOIN numbered AS new ON new.number OPERATOR(pg_catalog.=) admitted.number
+    CROSS JOIN clock
 ), queued AS (
     INSERT INTO bandog.ready (
         number, queue, lane, priority, available_at, late, attempts, given_back, recoveries

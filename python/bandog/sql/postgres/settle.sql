@@ -2,9 +2,13 @@
 -- row that others hold locked, for as long as the transaction's lock timeout allows: settle_claim.sql skips such rows.
 WITH ended AS (
     DELETE FROM bandog.lease AS lease
-    USING unnest($1, $2, $3, $4, $5, $6) AS report (number, lease_token, kind, result, error, evidence)
-    WHERE lease.number = report.number AND lease.lease_token = report.lease_token
-        AND lease.lease_until > bandog.clock()
+    USING unnest(
+        $1::pg_catalog.int8[], $2::pg_catalog.text[], $3::pg_catalog.text[], $4::pg_catalog.text[],
+        $5::pg_catalog.text[], $6::pg_catalog.text[]
+    ) AS report (number, lease_token, kind, result, error, evidence)
+    WHERE lease.number OPERATOR(pg_catalog.=) report.number
+        AND lease.lease_token OPERATOR(pg_catalog.=) report.lease_token
+        AND lease.lease_until OPERATOR(pg_catalog.>) bandog.clock()
     RETURNING
         lease.number, report.kind, lease.worker, lease.attempts, lease.given_back, lease.recoveries,
         report.result, report.error, report.evidence, report.lease_token

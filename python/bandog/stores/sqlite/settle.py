@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bandog.stores import transition
 from bandog.stores.records import instant
@@ -23,21 +23,11 @@ if TYPE_CHECKING:
     from bandog.stores.clock import Instants
     from bandog.stores.connections import Connection
     from bandog.stores.driving import Steps
-    from bandog.stores.elsewhere import Home
+    from bandog.stores.elsewhere import Claim, Home
 
-__all__ = ["Claim", "settle"]
-
-OUTCOMES = {"completed", "failed", "cancelled", "outcome_unknown", "interrupted"}
+__all__ = ["settle"]
 
 Settled = tuple[str, "datetime | None"]
-
-
-class Claim(NamedTuple):
-    """How a claim is named: by its job's order number where that is known, else by the job's id."""
-
-    number: int | None
-    job_id: str
-    lease_token: str
 
 
 def settle(
@@ -120,8 +110,7 @@ def _settle_one(connection: Connection, now: Instants, number: int, token: str, 
         )
         return following.kind, None
     assert place is not None  # noqa: S101 - only reports that need the rules put a job back
-    # With the attempt, so that the answer can be repeated only in part once the job has been claimed again.
-    last = token, f"{following.answer} {following.counters.attempts}"
+    last = token, transition.record(following)
     due = yield from put_ready(
         connection, now, number, place, following.counters, delay=following.delay, last=last, error=following.error
     )
@@ -131,11 +120,7 @@ def _settle_one(connection: Connection, now: Instants, number: int, token: str, 
 def _recorded(connection: Connection, number: int, token: str) -> Steps[Settled]:
     """No such claim now. Did this token end it earlier? Then the answer that was lost is given again."""
     found: list[tuple[Any, ...]] = yield partial(connection.query, "settle_recorded", number, token)
-    if not found or found[0][0] is None:
+    if not found:
         return "stale", None
-    report, available_at, attempts = found[0]
-    word, _, attempt = str(report).partition(" ")
-    if word in {"retried", "snoozed"}:
-        # Put back again since, after another claim was lost: where the job waits now is not what was answered then.
-        return word, instant(available_at) if attempt == str(attempts) else None
-    return (word, None) if word in OUTCOMES or word == "released" else ("stale", None)
+    word, available_at = transition.recorded(*found[0])
+    return word, instant(available_at)
