@@ -8,7 +8,7 @@ commits or rolls back, and no setting of the connection is changed. One class pe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from bandog.errors import InvalidJob
 from bandog.stores.statements import NUMBERED, QMARK, array, prepared
@@ -103,7 +103,7 @@ class Connection(ABC):
         values: tuple[Any, ...] = tuple(parameters[place] for place in order)
         if self.placeholder == NUMBERED:
             return values
-        return tuple(array(cast("list[Any]", value)) if isinstance(value, list) else value for value in values)
+        return tuple(array(value) if isinstance(value, list) else value for value in values)  # pyright: ignore[reportUnknownArgumentType] - of any values
 
 
 def name_of(connection: object) -> str:

@@ -5,8 +5,9 @@ Loaded with every queue, so that it loads the rest only once a connection is pas
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from bandog._native import core
@@ -29,7 +30,8 @@ Identity: TypeAlias = tuple[int, int]
 _T = TypeVar("_T")
 
 
-class Home(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Home:
     """Where the jobs of an SQLite queue are, and what its times are read from.
 
     Attributes:
@@ -42,7 +44,7 @@ class Home(NamedTuple):
     file: Identity | None
     fake_clock: FakeClock | None
 
-    schema = None
+    schema: ClassVar[None] = None
 
 
 class Schema:
