@@ -487,6 +487,10 @@ impl Engine {
         }))
     }
 
+    fn schema_identity(&self, py: Python<'_>) -> PyResult<Completion> {
+        Ok(Completion::value(self.engine(py)?.store().schema_identity(), |py, identity| identity.into_py_any(py)))
+    }
+
     /// Have `callback(next)` called after changes, with when the next work is due; `None` for no more.
     fn set_wake(&self, py: Python<'_>, callback: Option<Py<PyAny>>) -> PyResult<()> {
         let wake = callback.map(|callback| -> WakeCallback {

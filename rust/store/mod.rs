@@ -84,6 +84,9 @@ pub trait Store: Send + Sync {
     /// When the next queued job is due or the next claim expires, as wall time; `None` with nothing pending.
     fn next_wake(&self) -> Completion<Option<Micros>>;
 
+    /// Which schema of which database of which server the jobs are in, as one text; `None` for a file.
+    fn schema_identity(&self) -> Completion<Option<String>>;
+
     /// Take part in running the jobs, until the answer is dropped; refused beside a runtime that it does not go with.
     ///
     /// # Errors

@@ -149,6 +149,7 @@ pub(crate) mod postgres {
         renew;
         renew_locked;
         schema_exists;
+        schema_identity;
         schema_lock;
         schema_version;
         set_lane_limit;

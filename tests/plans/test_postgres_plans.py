@@ -173,6 +173,8 @@ CLAIMS = {
 }
 
 RARELY = {
+    "notify": "no row",
+    "notify_check": "no row",
     "schema_exists": "at opening",
     "schema_identity": "once per connection of the caller's",
     "schema_lock": "while migrating",

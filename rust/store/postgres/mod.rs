@@ -326,6 +326,10 @@ impl Store for PostgresStore {
         self.look(Shared::patient, async |transaction, shared| read::next_wake(transaction, shared).await)
     }
 
+    fn schema_identity(&self) -> Completion<Option<String>> {
+        self.look(Shared::patient, async |transaction, shared| schema::identity(transaction, shared).await)
+    }
+
     fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock> {
         self.opened_in.check()?;
         match runtime {

@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use super::fault::{Fault, cannot_open};
 use super::link::Link;
 use super::shared::Shared;
+use super::transaction::Transaction;
 use super::values::get;
 use crate::error::{Error, Result};
 use crate::store::sql::postgres::{MIGRATIONS, in_schema};
@@ -38,6 +39,13 @@ async fn version(shared: &Shared, link: &mut Link) -> Result<u32, Fault> {
             version => return version,
         }
     }
+}
+
+/// Which schema of which database of which server this is.
+pub(super) async fn identity(transaction: &Transaction<'_>, shared: &Shared) -> Result<Option<String>, Fault> {
+    let name = shared.options.schema.as_str();
+    let rows = transaction.last(&shared.sql.schema_identity, &[(&name, Type::TEXT)]).await?;
+    rows.first().map_or(Ok(None), |row| get(row, "identity"))
 }
 
 /// Refuse to work on another version.

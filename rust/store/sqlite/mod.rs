@@ -305,6 +305,10 @@ impl Store for SqliteStore {
         self.query(read::next_wake)
     }
 
+    fn schema_identity(&self) -> Completion<Option<String>> {
+        Completion::ready(self.opened_in.check().map(|()| None))
+    }
+
     fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock> {
         self.opened_in.check()?;
         Ok(Box::new(runtime_lock::lock(&self.shared.target, runtime)?))
