@@ -41,9 +41,8 @@ def test_every_statement_is_compiled_in() -> None:
     engine = FOLDER.parents[2] / "rust" / "store" / "sql.rs"
     sqlite, postgres = engine.read_text(encoding="utf-8").split("pub(crate) mod postgres")
     assert [path.stem for path in STATEMENTS if path.parent.name == "sqlite" and f'"{path.stem}"' not in sqlite] == []
-    assert [
-        path.stem for path in STATEMENTS if path.parent.name == "postgres" and f" {path.stem};" not in postgres
-    ] == []
+    missing = [path.stem for path in STATEMENTS if path.parent.name == "postgres" and f" {path.stem};" not in postgres]
+    assert sorted(missing) == ["read_plain", "settle_wait"], "these two are of the caller's transaction alone"
 
 
 @pytest.mark.parametrize("schema", ["MyApp", 'we"ird', "x" * 63, "with space", "a.b"])
