@@ -67,7 +67,7 @@ end of the event loop and of the process these are less than two seconds, as pro
 STEP = 0.02
 """Seconds between two looks while a worker stops."""
 
-GLANCE = 0.2
+GLANCE = 0.5
 """Seconds between two looks for a signal. One that comes after the interpreter has last looked and before the thread
 sleeps wakes nobody: one stop in forty was lost so on a busy machine.
 """

@@ -155,7 +155,7 @@ def test_a_child_that_keeps_its_interpreter_is_killed(sites: Callable[..., list[
 def test_a_store_that_is_locked_does_not_hold_it_up(sites: Callable[..., list[Site]], journal: Journal) -> None:
     made = sites()
     for site in made:
-        site.enqueue("done", "sleep", 0.5)
+        site.enqueue("done", "sleep", 1.5)
         site.enqueue("deaf", "hang")
     journal.await_start(*(site.job(name) for site in made for name in ("done", "deaf")))
     with ExitStack() as locks:
