@@ -26,9 +26,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// The pause after something was found, so that a stream of it costs little.
 const FOUND_PAUSE: Duration = Duration::from_micros(300);
 /// The longest pause between two looks.
-const LONGEST_PAUSE: Duration = Duration::from_millis(8);
-/// How long to look after the last event. A disk flush that takes longer is found by polling.
-const PATIENCE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// How long to look after the last event. On a busy disk a flush took more than a quarter of a second; one that takes longer
+/// than this is found by polling.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What an event stream says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
