@@ -10,7 +10,7 @@
 //! - [`store`]: the seam to a database, and the SQLite store behind it.
 //! - [`engine`]: what lives in this process: leases that are kept, tokens that are aborted.
 //! - [`completion`]: one result, delivered once, to a waiting thread or a callback.
-//! - `fork`: which process a handle belongs to
+//! - `fork`: which process a handle belongs to; `seldom`: what is not said again and again
 //! - [`clock`], [`options`], [`error`]: where "now" comes from, settings, and what can go wrong.
 //!
 //! The feature `python` adds `py`, the boundary to Python. It converts and waits; it decides nothing.
@@ -25,6 +25,7 @@ pub mod job;
 pub mod json;
 pub mod management;
 pub mod options;
+mod seldom;
 pub mod store;
 pub mod transition;
 

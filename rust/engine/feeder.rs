@@ -13,7 +13,8 @@ use super::lease::Keep;
 use super::pool::Ending;
 use super::slots::{Ended, Phase, Shared, State, Waiting};
 use crate::error::{Error, Result};
-use crate::job::{Claim, ClaimName, ClaimRequest, Claimed, Report, Settlement};
+use crate::job::{Claim, ClaimName, ClaimRequest, Claimed, Micros, Report, Settlement};
+use crate::seldom::{Seldom, TROUBLE_PAUSE};
 use crate::store::Exchanged;
 
 /// How many endings are enough for an exchange, whatever else is to come.
@@ -26,8 +27,6 @@ const FIRST_RETREAT: Duration = Duration::from_millis(50);
 const LONGEST_RETREAT: Duration = Duration::from_secs(5);
 /// The longest pause while the disk is full: somebody has to make room.
 const LONGEST_RETREAT_FULL: Duration = Duration::from_secs(30);
-/// How often the same trouble is logged.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The thread's own state.
 pub(super) struct Feeder {
@@ -37,7 +36,8 @@ pub(super) struct Feeder {
     /// Until when the store is left alone after a failure.
     retry_at: Option<Instant>,
     retreat: Duration,
-    logged_at: Option<Instant>,
+    /// For the log.
+    trouble: Seldom,
 }
 
 /// What is done next.
@@ -52,7 +52,7 @@ enum Step {
 impl Feeder {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let look_at = Instant::now();
-        Self { shared, look_at, retry_at: None, retreat: FIRST_RETREAT, logged_at: None }
+        Self { shared, look_at, retry_at: None, retreat: FIRST_RETREAT, trouble: Seldom::new(TROUBLE_PAUSE) }
     }
 
     pub(super) fn run(mut self) {
@@ -131,20 +131,12 @@ impl Feeder {
 
     /// Is anything due? Takes no lock.
     fn look(&mut self) -> Result<()> {
-        let options = &self.shared.options;
-        let poll = options.poll;
-        let answer = self.shared.store.next_due(options.queues.clone()).wait();
-        let due = match &answer {
-            Ok(next) => next.map_or(poll, |left| Duration::from_micros(u64::try_from(left).unwrap_or(0))),
-            Err(_) => poll,
-        };
-        self.look_at = Instant::now() + due.min(poll);
-        self.shared.lock().may_have_work |= due.is_zero();
+        let answer = self.shared.store.next_due(self.shared.options.queues.clone()).wait();
+        let next_in = answer.as_ref().ok().copied().flatten();
+        self.look_again(next_in);
+        self.shared.lock().may_have_work |= next_in == Some(0);
         self.shared.supply(std::iter::empty());
-        match answer {
-            Ok(_) => Ok(()),
-            Err(error) => self.trouble(error),
-        }
+        answer.map_or_else(|error| self.trouble(error), |_| Ok(()))
     }
 
     fn exchange(&mut self, ended: Vec<Ended>, limit: u32) -> Result<()> {
@@ -189,7 +181,8 @@ impl Feeder {
             return self.trouble(error);
         }
         if self.retry_at.take().is_some() {
-            (self.retreat, self.logged_at) = (FIRST_RETREAT, None);
+            self.retreat = FIRST_RETREAT;
+            self.trouble.forget();
             self.shared.lock().problem = None;
         }
         Ok(())
@@ -222,9 +215,11 @@ impl Feeder {
     }
 
     /// What was claimed, kept and ready to be started.
-    fn claimed(&mut self, claimed: Claimed, limit: u32, asked_at: i64, events: &mut Vec<Event>) -> Vec<Waiting> {
-        self.look_again(limit, &claimed);
-        let Claimed { claims, recovery, .. } = claimed;
+    fn claimed(&mut self, claimed: Claimed, limit: u32, asked_at: Micros, events: &mut Vec<Event>) -> Vec<Waiting> {
+        let Claimed { claims, recovery, next_in } = claimed;
+        if limit > 0 {
+            self.look_again(next_in);
+        }
         let claims: Vec<_> = claims.into_iter().map(Arc::new).collect();
         if self.shared.events.is_some() {
             events.extend(claims.iter().map(|claim| Event::of("claimed", claim)));
@@ -269,38 +264,32 @@ impl Feeder {
     }
 
     /// Have new claims renewed. One that comes too late to be started safely is handed back.
-    fn keep(&self, claims: Vec<Arc<Claim>>, asked_at: i64) -> Vec<Waiting> {
-        let lease = self.shared.options.lease;
-        let late = self.shared.store.clock().now().uptime.saturating_sub(asked_at) > lease / 2;
-        let keeps =
-            claims.iter().map(|claim| Keep { key: claim.key.clone(), lease: Some(lease), timeout: None, asked_at });
-        let tokens = match late {
+    fn keep(&self, claims: Vec<Arc<Claim>>, asked_at: Micros) -> Vec<Waiting> {
+        let lease = Some(self.shared.options.lease);
+        let keep = |claim: &Arc<Claim>| Keep { key: claim.key.clone(), lease, timeout: None, asked_at };
+        let keeps: Vec<_> = claims.iter().map(keep).collect();
+        let now = self.shared.store.clock().now().uptime;
+        let tokens = match keeps.first().is_some_and(|keep| keep.is_late(now)) {
             true => None,
             false => self
                 .shared
                 .keeper
-                .keep_all(keeps.collect())
+                .keep_all(keeps)
                 .inspect_err(|error| log::error!("{} claims are handed back: {error}", claims.len()))
                 .ok(),
         };
         if let Some(tokens) = tokens {
-            return claims.into_iter().zip(tokens).collect();
+            claims.into_iter().zip(tokens).collect()
+        } else {
+            self.shared.lock().release(claims);
+            Vec::new()
         }
-        if !claims.is_empty() {
-            let mut state = self.shared.lock();
-            state.ended.extend(claims.into_iter().map(|claim| (claim, Ending::Reported(Report::Release))));
-            state.ended_since.get_or_insert_with(Instant::now);
-        }
-        Vec::new()
     }
 
-    /// When to claim again where no change is reported.
-    fn look_again(&mut self, limit: u32, claimed: &Claimed) {
-        if limit == 0 {
-            return;
-        }
+    /// When to look again where no change is reported: once the next job is due, or at the next poll.
+    fn look_again(&mut self, next_in: Option<Micros>) {
         let poll = self.shared.options.poll;
-        let due = claimed.next_in.map_or(poll, |left| Duration::from_micros(u64::try_from(left).unwrap_or(0)));
+        let due = next_in.map_or(poll, |left| Duration::from_micros(u64::try_from(left).unwrap_or(0)));
         self.look_at = Instant::now() + due.min(poll);
     }
 
@@ -313,8 +302,7 @@ impl Feeder {
         let pause = self.retreat.mul_f64(0.75 + fastrand::f64() / 2.0); // so that several workers do not come back at once
         self.retry_at = Some(Instant::now() + pause);
         self.retreat = (self.retreat * 2).min(longest);
-        if self.logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            self.logged_at = Some(Instant::now());
+        if self.trouble.is_due() {
             log::warn!("the worker's store does not answer as it should, and is tried again: {error}");
         }
         self.shared.lock().problem = Some(error.to_string());

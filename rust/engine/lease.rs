@@ -14,10 +14,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::job::{ClaimKey, ClaimName, Micros, Renewal};
 use crate::options::{DEFAULT_LEASE, LONGEST_RENEWAL_PAUSE};
+use crate::seldom::{Seldom, TROUBLE_PAUSE};
 use crate::store::Store;
-
-/// How often the same trouble is logged.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One claim that is kept.
 struct Held {
@@ -42,6 +40,14 @@ pub struct Keep {
     pub asked_at: Micros,
 }
 
+impl Keep {
+    /// Whether less than half the lease is left: by the time an executor has started, another worker could have it.
+    #[must_use]
+    pub fn is_late(&self, now: Micros) -> bool {
+        self.lease.is_some_and(|lease| now.saturating_sub(self.asked_at) > lease / 2)
+    }
+}
+
 impl Held {
     /// When something is to be done about it.
     fn next(&self) -> Micros {
@@ -59,8 +65,8 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
-    /// When trouble was last logged.
-    logged_at: Mutex<Option<Instant>>,
+    /// For the log.
+    trouble: Seldom,
     changed: Condvar,
     clock: Arc<dyn Clock>,
     store: Arc<dyn Store>,
@@ -83,8 +89,8 @@ impl LeaseKeeper {
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         let clock = store.clock();
-        let shared =
-            Shared { state: Mutex::default(), logged_at: Mutex::default(), changed: Condvar::new(), clock, store };
+        let trouble = Seldom::new(TROUBLE_PAUSE);
+        let shared = Shared { state: Mutex::default(), trouble, changed: Condvar::new(), clock, store };
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
@@ -311,13 +317,8 @@ impl Shared {
 
     /// The store did not take the renewal: try again soon, until the deadline.
     fn failed(&self, keys: &[ClaimKey], lease: Option<Micros>, error: &Error) {
-        let mut logged_at = self.logged_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            *logged_at = Some(Instant::now());
-            drop(logged_at);
+        if self.trouble.is_due() {
             log::warn!("{} claims could not be renewed and are tried again: {error}", keys.len());
-        } else {
-            drop(logged_at);
         }
         let again = self.soon(lease);
         let mut state = self.lock();

@@ -78,14 +78,12 @@ impl Engine {
         &self.keeper
     }
 
-    /// Keep a fresh claim; `None` where less than half its lease is left: by the time an executor has started, another
-    /// worker could have it. Such a claim is to be released.
+    /// Keep a fresh claim; `None` where it comes late ([`Keep::is_late`]). Such a claim is to be released.
     ///
     /// # Errors
     /// As [`LeaseKeeper::keep`].
     pub fn keep_fresh(&self, claim: Keep) -> Result<Option<CancellationToken>> {
-        let taken = self.store.clock().now().uptime.saturating_sub(claim.asked_at);
-        if claim.lease.is_some_and(|lease| taken > lease / 2) {
+        if claim.is_late(self.store.clock().now().uptime) {
             return Ok(None);
         }
         self.keeper.keep(claim).map(Some)

@@ -68,6 +68,14 @@ impl State {
     pub(super) fn running(&self) -> usize {
         self.running.len() - self.free_slots.len()
     }
+
+    /// Claims that nobody has started go back, uncharged.
+    pub(super) fn release(&mut self, claims: impl IntoIterator<Item = Arc<Claim>>) {
+        self.ended.extend(claims.into_iter().map(|claim| (claim, Ending::Reported(Report::Release))));
+        if !self.ended.is_empty() {
+            self.ended_since.get_or_insert_with(Instant::now);
+        }
+    }
 }
 
 type Notify = Box<dyn Fn() + Send + Sync>;
@@ -285,11 +293,7 @@ impl Shared {
     }
 }
 
-/// Claims that nobody has started go back, uncharged.
 fn hand_back(state: &mut State) {
     let waiting = std::mem::take(&mut state.waiting);
-    if !waiting.is_empty() {
-        state.ended.extend(waiting.into_iter().map(|(claim, _)| (claim, Ending::Reported(Report::Release))));
-        state.ended_since.get_or_insert_with(Instant::now);
-    }
+    state.release(waiting.into_iter().map(|(claim, _)| claim));
 }

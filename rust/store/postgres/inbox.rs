@@ -1,10 +1,17 @@
 //! The requests of one kind: those that wait together are taken together.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::link::Link;
 
 /// How many requests are taken at once.
 const LARGEST_BATCH: usize = 1_000;
+
+/// The pause between two tries of requests that wait for rows which somebody holds locked.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Requests as they come in.
 pub(super) struct Inbox<R>(UnboundedReceiver<R>);
@@ -12,6 +19,28 @@ pub(super) struct Inbox<R>(UnboundedReceiver<R>);
 impl<R> Inbox<R> {
     pub(super) fn new(receiver: UnboundedReceiver<R>) -> Self {
         Self(receiver)
+    }
+
+    /// Carry requests out on a link until there are no more, and close it. Those that `carry_out` returns are tried again,
+    /// together with what has come meanwhile.
+    pub(super) async fn serve(mut self, mut link: Link, mut carry_out: impl AsyncFnMut(&mut Link, Vec<R>) -> Vec<R>) {
+        let mut waiting: Vec<R> = Vec::new();
+        let mut open = true;
+        loop {
+            let mut requests = std::mem::take(&mut waiting);
+            if open {
+                let again_at = (!requests.is_empty()).then(|| Instant::now() + PAUSE);
+                match self.next(again_at).await {
+                    Some(new) => requests.extend(new),
+                    None => open = false,
+                }
+            } else if requests.is_empty() {
+                return link.close().await;
+            } else {
+                sleep(PAUSE).await;
+            }
+            waiting = carry_out(&mut link, requests).await;
+        }
     }
 
     /// All that wait, once there is one; none where `until` came first; `None` once there will never be one again.

@@ -20,9 +20,6 @@ use crate::completion::Reply;
 use crate::error::{Error, Result};
 use crate::job::{ClaimName, Micros, Renewal};
 
-/// The pause between two tries where every claim of a call is locked.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// A renewal call.
 pub(super) struct Request {
     pub(super) claims: Vec<ClaimName>,
@@ -33,25 +30,9 @@ pub(super) struct Request {
 }
 
 /// Carry out renewal calls until there are no more.
-pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
-    let mut link = Link::new(&shared, "renew");
-    let mut waiting: Vec<Request> = Vec::new();
-    let mut open = true;
-    loop {
-        let mut requests = std::mem::take(&mut waiting);
-        if open {
-            let again_at = (!requests.is_empty()).then(|| Instant::now() + PAUSE);
-            match inbox.next(again_at).await {
-                Some(new) => requests.extend(new),
-                None => open = false,
-            }
-        } else if requests.is_empty() {
-            return link.close().await;
-        } else {
-            tokio::time::sleep(PAUSE).await;
-        }
-        waiting = carry_out(&shared, &mut link, requests).await;
-    }
+pub(super) async fn serve(shared: Arc<Shared>, inbox: Inbox<Request>) {
+    let link = Link::new(&shared, "renew");
+    inbox.serve(link, async |link, requests| carry_out(&shared, link, requests).await).await;
 }
 
 /// Returns the calls all of whose claims are locked, as long as they may wait.

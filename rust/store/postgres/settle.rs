@@ -27,9 +27,6 @@ use crate::error::Result;
 use crate::job::{Backoff, ClaimName, Counters, Micros, OutcomeKind, Report, Settlement};
 use crate::transition::{self, CancelRequest, Next, Rules};
 
-/// The pause before claims that were locked are tried again.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// A settlement call.
 pub(super) struct Request {
     reports: Vec<Pending>,
@@ -61,25 +58,9 @@ impl Request {
 }
 
 /// Carry out settlement calls until there are no more.
-pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
-    let mut link = Link::new(&shared, "settle");
-    let mut waiting: Vec<Request> = Vec::new();
-    let mut open = true;
-    loop {
-        let mut requests = std::mem::take(&mut waiting);
-        if open {
-            let again_at = (!requests.is_empty()).then(|| Instant::now() + PAUSE);
-            match inbox.next(again_at).await {
-                Some(new) => requests.extend(new),
-                None => open = false,
-            }
-        } else if requests.is_empty() {
-            return link.close().await;
-        } else {
-            tokio::time::sleep(PAUSE).await;
-        }
-        waiting = carry_out(&shared, &mut link, requests).await;
-    }
+pub(super) async fn serve(shared: Arc<Shared>, inbox: Inbox<Request>) {
+    let link = Link::new(&shared, "settle");
+    inbox.serve(link, async |link, requests| carry_out(&shared, link, requests).await).await;
 }
 
 /// Returns the calls with claims that are locked, as long as they may wait.

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -16,6 +16,7 @@ use super::options::PostgresOptions;
 use super::transaction::Terms;
 use crate::error::Error;
 use crate::job::{Micros, SECOND};
+use crate::seldom::Seldom;
 use crate::store::Change;
 use crate::store::changes::Changes;
 use crate::store::sql::postgres::Statements;
@@ -39,7 +40,7 @@ pub(super) struct Shared {
     pub(super) changes: Changes,
     /// What other hosts are told of, and tell.
     pub(super) notices: Notices,
-    complained_at: Mutex<Option<Instant>>,
+    complaints: Seldom,
     /// Since when the store is closing.
     closing_at: watch::Sender<Option<Instant>>,
     /// How often a link was found to be silent.
@@ -57,7 +58,7 @@ impl Shared {
             levels: Mutex::default(),
             changes: Changes::default(),
             notices: Notices::default(),
-            complained_at: Mutex::default(),
+            complaints: Seldom::new(COMPLAINT_PAUSE),
             closing_at: watch::Sender::default(),
             silences: AtomicU64::new(0),
             lease: AtomicI64::new(Micros::MAX),
@@ -129,11 +130,7 @@ impl Shared {
             log::debug!("{problem}");
             return;
         }
-        let mut complained_at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if complained_at.is_none_or(|at| now.duration_since(at) >= COMPLAINT_PAUSE) {
-            *complained_at = Some(now);
-            drop(complained_at);
+        if self.complaints.is_due() {
             log::warn!("{problem}");
         }
     }
