@@ -62,19 +62,20 @@ class Store:
         return actual is not None and abs(actual - expected) <= self.tolerance
 
 
-class SqliteStore(Store):
-    """A file, and a clock that all its queues share."""
+class ClockedStore(Store):
+    """A database whose clock stands still until it is moved, for all its queues."""
 
-    kind = "sqlite"
     tolerance = timedelta(0)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, url: str | Path, **options: Any) -> None:
+        """``options``: what every queue is opened with, beside the clock."""
+        self.url = url
         self.clock = FakeClock()
+        self.options = {"clock": self.clock, **options}
         self._open: list[bandog.Queue] = []
 
     def connect(self, **options: Any) -> bandog.Queue:
-        queue = bandog.connect(self.path, clock=self.clock, **options)
+        queue = bandog.connect(self.url, **self.options, **options)
         self._open.append(queue)
         return queue
 
@@ -92,6 +93,41 @@ class SqliteStore(Store):
         """Close every queue."""
         while self._open:
             self._open.pop().close()
+
+    def stop(self) -> None:
+        """Close every queue, and what they ran on."""
+        self.close()
+
+
+class OnLoop(ClockedStore):
+    """The same, where every queue is asynchronous, on one event loop."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.thread = LoopThread()
+
+    def connect(self, **options: Any) -> bandog.Queue:
+        opened = self.thread.call(bandog.connect_async, self.url, **self.options, **options)
+        queue: Any = BlockingQueue(self.thread, opened)
+        self._open.append(queue)
+        return queue
+
+    def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
+        return BlockingWatchdog(queue, execute, **options)
+
+    def stop(self) -> None:
+        super().stop()
+        self.thread.stop()
+
+
+class SqliteStore(ClockedStore):
+    """A file."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
 
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run SQL on a connection and in a transaction of its own. SQLite only: for what no public call shows."""
@@ -99,89 +135,28 @@ class SqliteStore(Store):
             return connection.execute(statement, parameters).fetchall()
 
 
-class AsyncSqliteStore(SqliteStore):
-    """The same, where every queue is asynchronous, on one event loop."""
-
+class AsyncSqliteStore(OnLoop, SqliteStore):
     kind = "sqlite-async"
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.thread = LoopThread()
 
-    def connect(self, **options: Any) -> bandog.Queue:
-        opened = self.thread.call(bandog.connect_async, self.path, clock=self.clock, **options)
-        queue: Any = BlockingQueue(self.thread, opened)
-        self._open.append(queue)
-        return queue
-
-    def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
-        return BlockingWatchdog(queue, execute, **options)
-
-    def stop(self) -> None:
-        """Close every queue, and the loop."""
-        self.close()
-        self.thread.stop()
-
-
-class PostgresStore(Store):
-    """A schema, whose clock stands still until it is moved."""
+class PostgresStore(ClockedStore):
+    """A schema, whose clock is moved with the queues' own."""
 
     kind = "postgres"
-    tolerance = timedelta(0)
 
     def __init__(self, server: Server) -> None:
+        super().__init__(server.url, schema=server.schema)
         self.server = server
-        self.clock = FakeClock()
-        self._open: list[bandog.Queue] = []
         server.start_over(self.clock.now())
-
-    def connect(self, **options: Any) -> bandog.Queue:
-        queue = bandog.connect(self.server.url, schema=self.server.schema, clock=self.clock, **options)
-        self._open.append(queue)
-        return queue
 
     def advance(self, seconds: float) -> None:
         # The server's first: what this process does when its own clock moves (renew, say) goes by the server's.
         self.server.set_clock(self.clock.now() + timedelta(seconds=seconds))
-        self.clock.advance(seconds)
-
-    def now(self) -> datetime:
-        return self.clock.now()
-
-    def reopen(self, **options: Any) -> bandog.Queue:
-        self.close()
-        return self.connect(**options)
-
-    def close(self) -> None:
-        """Close every queue."""
-        while self._open:
-            self._open.pop().close()
+        super().advance(seconds)
 
 
-class AsyncPostgresStore(PostgresStore):
-    """The same, where every queue is asynchronous, on one event loop."""
-
+class AsyncPostgresStore(OnLoop, PostgresStore):
     kind = "postgres-async"
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server)
-        self.thread = LoopThread()
-
-    def connect(self, **options: Any) -> bandog.Queue:
-        opened = self.thread.call(
-            bandog.connect_async, self.server.url, schema=self.server.schema, clock=self.clock, **options
-        )
-        queue: Any = BlockingQueue(self.thread, opened)
-        self._open.append(queue)
-        return queue
-
-    def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
-        return BlockingWatchdog(queue, execute, **options)
-
-    def stop(self) -> None:
-        """Close every queue, and the loop."""
-        self.close()
-        self.thread.stop()
 
 
 STORES = ("sqlite", "sqlite-async")
@@ -191,14 +166,9 @@ SERVERS = ("postgres", "postgres-async")
 @contextmanager
 def opened_on(server: Server, kind: str) -> Iterator[Store]:
     """The store of a parameter on a server, closed afterwards."""
-    if kind == "postgres":
-        store = PostgresStore(server)
-        yield store
-        store.close()
-    else:
-        store = AsyncPostgresStore(server)
-        yield store
-        store.stop()
+    store = PostgresStore(server) if kind == "postgres" else AsyncPostgresStore(server)
+    yield store
+    store.stop()
 
 
 @contextmanager
