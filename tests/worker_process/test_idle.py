@@ -67,14 +67,19 @@ def test_an_idle_worker_takes_less_than_half_a_percent_of_a_core_and_starts_in_t
             warm = [bandog.Job(payload={"do": "sleep", "seconds": 0.3}) for _ in range(2)]
             queue.ingest_many(warm)
             eventually(lambda queue=queue: not queue.has_pending_work(), "it is warm")
-    idle(0.5)
-    before = {how: used(worker.pid) for how, worker in workers.items()}
-    began = time.monotonic()
-    idle(IDLE)
-    for how, worker in workers.items():
-        share = (used(worker.pid) - before[how]) / (time.monotonic() - began)
-        print(f"{how}: {share:.3%} of a core")
-        assert share < 0.005
+    shares: dict[str, float] = {}
+
+    def idles() -> bool:
+        before = {how: used(worker.pid) for how, worker in workers.items()}
+        began = time.monotonic()
+        idle(IDLE)
+        lasted = time.monotonic() - began
+        shares.update({how: (used(worker.pid) - before[how]) / lasted for how, worker in workers.items()})
+        print({how: f"{share:.3%} of a core" for how, share in shares.items()})
+        return max(shares.values()) < 0.005
+
+    # Whatever else the machine does makes the same few wake-ups dearer: a worker that is never seen idle fails.
+    eventually(idles, f"they idle: {shares}", 5 * IDLE + PATIENCE)
     for how, worker in workers.items():
         with bandog.connect(tmp_path / f"{how}.sqlite") as queue:
             queue.enqueue({"do": "effect"}, job_id=f"{how}-later", delay=1)

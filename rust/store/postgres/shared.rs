@@ -1,8 +1,8 @@
 //! What the links of one store share.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};

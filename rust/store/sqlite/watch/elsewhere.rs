@@ -10,6 +10,9 @@ use super::Event;
 /// Between two looks: 200 of them a second cost less than half a percent of a core.
 const INTERVAL: Duration = Duration::from_millis(5);
 
+/// The longest pause between two looks.
+pub(super) const LONGEST_PAUSE: Duration = INTERVAL;
+
 /// A clock that says `Written` at each beat.
 pub(super) struct Events(Mutex<Receiver<()>>);
 

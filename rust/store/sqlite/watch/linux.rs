@@ -12,6 +12,9 @@ use rustix::io::Errno;
 
 use super::Event;
 
+/// The longest pause between two looks, which any write ends.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// Writes to one file.
 pub(super) struct Events {
     inotify: OwnedFd,

@@ -13,20 +13,21 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::events::{Events, Stopper};
+use self::events::{Events, LONGEST_PAUSE, Stopper};
 use super::group::Committer;
 use crate::store::Change;
 
-/// The pause between an event and a look, and between looks while the commit is likely to come.
+/// The pause between an event and a look, and between the first looks.
 const FIRST_PAUSE: Duration = Duration::from_micros(80);
-/// How long it is likely: disk flushes of a millisecond are slow ones.
-const LIKELY: Duration = Duration::from_millis(2);
+/// Later ones are this part of the wait so far: whatever the flush takes, it is noticed an eighth later, and seconds of waiting
+/// cost a few dozen looks.
+const SHARE: u32 = 8;
+/// Events that are further apart than this are no stream.
+const APART: Duration = Duration::from_millis(2);
 /// The longest pause while events come: our own commits bring a stream of them.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// The pause after something was found, so that a stream of it costs little.
 const FOUND_PAUSE: Duration = Duration::from_micros(300);
-/// The longest pause between two looks.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// How long to look after the last event. On a busy disk a flush took more than a quarter of a second; one that takes longer
 /// than this is found by polling.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,27 +83,36 @@ fn run(committer: &Committer, events: &Events) {
     }
 }
 
-/// Look until others are seen to have committed, or nothing has come of the last event for a while.
+/// Look until the last event is so long ago that its commit has come.
+///
+/// What is found does not end it: it may be an earlier commit than the one whose writes were the last event, or the fresh
+/// start of a log that had been copied back, which others see before the commit that made it.
 fn look(committer: &Committer, events: &Events) -> Event {
+    let share = |waited: Duration| (waited / SHARE).min(LONGEST_PAUSE);
     let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
     loop {
         if committer.changed_by_others() {
             committer.changes().report(Change { queued: true, unknown: true });
-            return events.rest(FOUND_PAUSE);
+            pause = FOUND_PAUSE.max(share(waited));
         }
         if waited >= PATIENCE {
             return Event::Nothing;
         }
-        // Deaf to events, so that a stream of them cannot make this a busy loop.
-        if events.rest(pause) == Event::Stopped {
+        // Deaf to events for a moment, so that a stream of them cannot make this a busy loop.
+        let deaf = pause.min(BUSY_PAUSE);
+        if events.rest(deaf) == Event::Stopped {
             return Event::Stopped;
         }
-        waited += pause;
-        match events.wait(Some(Duration::ZERO)) {
+        match events.wait(Some(pause.saturating_sub(deaf))) {
             Event::Stopped => return Event::Stopped,
-            Event::Written => (pause, waited) = ((pause * 2).min(BUSY_PAUSE), Duration::ZERO),
-            Event::Nothing if waited < LIKELY => {}
-            Event::Nothing => pause = (pause * 2).min(LONGEST_PAUSE),
+            Event::Written => {
+                pause = if waited < APART { (pause * 2).min(BUSY_PAUSE) } else { FIRST_PAUSE };
+                waited = Duration::ZERO;
+            }
+            Event::Nothing => {
+                waited += pause;
+                pause = pause.max(share(waited));
+            }
         }
     }
 }
