@@ -21,9 +21,9 @@ from fix_postgres import in_database
 import bandog
 from bandog.sql import statement
 
-# What the engine says at the beginning of each of its transactions.
+# What the engine says to its sessions, or at the beginning of its transactions.
 ENGINE = Path(__file__).parents[2] / "rust" / "store" / "postgres" / "transaction.rs"
-(PLANNING,) = re.findall(r'^const PLANNING: &str = "(.*)";$', ENGINE.read_text(encoding="utf-8"), re.MULTILINE)
+(PLANNING,) = re.findall(r' const PLANNING: &str =\s+"(.*)";$', ENGINE.read_text(encoding="utf-8"), re.MULTILINE)
 
 PILE = 30_000
 RUNNING = 200

@@ -34,8 +34,10 @@ ENQUEUES = int(os.environ.get("BANDOG_ENQUEUES", "500"))
 FAR = 30.0
 """A poll that nobody wants to wait for."""
 
-SOON = 1.0
-"""Seconds within which a wake arrives, with all the slack that a busy machine may need: it takes a millisecond."""
+SOON = 5.0
+"""Seconds within which a wake arrives, with all the slack that a busy machine and a stalled disk may need: it takes a millisecond.
+
+A job that was missed waits for the poll."""
 
 
 def idle(seconds: float) -> None:

@@ -143,8 +143,11 @@ impl Claimer {
                 };
                 // After it the claim is made, whatever is left for the next call to recover.
                 let guard = Time(if recover_first { Micros::MAX } else { due });
-                let claims = requests.iter().map(|request| claim(transaction, &shared, request, guard, thorough));
-                let claims = transaction.committing(try_join_all(claims)).await?;
+                let mut claims = requests.iter().map(|request| claim(transaction, &shared, request, guard, thorough));
+                let claims = match claims.len() {
+                    1 => transaction.ending(try_join_all(claims.next())).await?,
+                    _ => transaction.committing(try_join_all(claims)).await?,
+                };
                 Ok(Made { claims, recovery, recovery_due: due })
             })
             .await?;

@@ -155,7 +155,7 @@ async fn attempt(
         // No call has two jobs that must be stored together: what is new is committed in the same round trip, and what
         // turns out not to be is looked at afterwards.
         link.transact(shared.batch(deadline), async |transaction| {
-            transaction.committing(admit(transaction, shared, &all, false, &mut answers)).await
+            transaction.ending(admit(transaction, shared, &all, false, &mut answers)).await
         })
         .await?;
         if answers.iter().any(Option::is_none) {

@@ -80,7 +80,7 @@ impl Link {
             open.plans.give_up();
         }
         let carried_out = async {
-            let transaction = Transaction::begin(&open.client, &open.plans, terms);
+            let transaction = Transaction::new(&open.client, &open.plans, terms);
             match body(&transaction).await {
                 Ok(answer) => transaction.commit().await.map(|()| answer),
                 Err(fault) => {
@@ -160,7 +160,7 @@ impl Link {
             return;
         }
         let preparing = async {
-            let transaction = Transaction::begin(&open.client, &open.plans, terms);
+            let transaction = Transaction::new(&open.client, &open.plans, terms);
             for (sql, types) in wanted {
                 let statement = transaction.prepare(&sql, &types).await?;
                 open.plans.add(sql, statement);
@@ -227,7 +227,9 @@ impl Link {
         let duty = Duty { name: self.duty, shared: &shared };
         let (client, driving) = connect(address, duty, &self.next_host).await?;
         let plans = match self.prepares {
-            true => timeout(address.connect_timeout, Plans::of(&client)).await.map_err(|_| Fault::Late)?,
+            true => timeout(address.connect_timeout, Plans::of(&client, shared.standing()))
+                .await
+                .map_err(|_| Fault::Late)?,
             false => Plans::default(),
         };
         self.shared.notices.connected(self.duty, plans.session());

@@ -2,8 +2,8 @@
 //!
 //! - `address`, `place`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
 //! - `connect`, `socket`, `descriptors`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
-//! - `link`, `plans`, `transaction`, `fault`: a connection per duty, what it has prepared, a transaction on it, and what may be
-//!   done when it fails
+//! - `link`, `backend`, `plans`, `transaction`, `fault`: a connection per duty, whether its session is its own, what it keeps and has
+//!   prepared, a transaction on it, and what may be done when it fails
 //! - `inbox`: requests of one kind that wait together are carried out together
 //! - `claim` (with `levels`), `renew`, `settle`, `ingest`: the hot operations, each on a link of its own
 //! - `recover`, `cancel`, `lane`, `requeue` (and purge), `read`, `list`: the others
@@ -14,6 +14,7 @@
 //! completion. The server's clock rules every time that is stored.
 
 mod address;
+mod backend;
 mod cancel;
 mod certificate;
 mod changes;

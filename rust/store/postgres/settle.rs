@@ -230,7 +230,7 @@ async fn settle(
     }
     link.transact(shared.batch(deadline), async |transaction| {
         if ruled.is_empty() {
-            return transaction.committing(settle_plain(transaction, shared, &plain)).await;
+            return transaction.ending(settle_plain(transaction, shared, &plain)).await;
         }
         let mut settled = match plain.is_empty() {
             true => HashMap::new(),

@@ -13,6 +13,7 @@ use super::address::Address;
 use super::levels::Levels;
 use super::notify::Notices;
 use super::options::PostgresOptions;
+use super::plans::Standing;
 use super::transaction::Terms;
 use crate::error::Error;
 use crate::job::{Micros, SECOND};
@@ -81,7 +82,16 @@ impl Shared {
 
     /// The terms of a transaction for many callers.
     pub(super) fn batch(&self, deadline: Instant) -> Terms {
-        Terms { deadline, lock_wait: BATCH_LOCK_WAIT.min(self.options.busy_timeout), snapshot: false }
+        Terms { deadline, lock_wait: self.batch_lock_wait(), snapshot: false }
+    }
+
+    fn batch_lock_wait(&self) -> Duration {
+        BATCH_LOCK_WAIT.min(self.options.busy_timeout)
+    }
+
+    /// What a session of our own keeps: the terms that most transactions have.
+    pub(super) fn standing(&self) -> Standing {
+        Standing { lock_wait: self.batch_lock_wait(), limit: self.options.call_timeout }
     }
 
     /// The terms of several reads.

@@ -2,7 +2,9 @@
 //!
 //! `BEGIN` goes out with the first statement and `COMMIT` with the last. Everything that the session could say otherwise
 //! (isolation, search path, time limits) is said inside the transaction and ends with it, so that links through a pooler work
-//! and share nothing. Where statements are prepared (see `plans`), the first one is a check that the session still has them.
+//! and share nothing. Where the session is the link's own (see `plans`), it was said once, and a transaction of one statement
+//! is that statement. Where it is not, and statements are prepared all the same, the first one is a check that the session
+//! still has them.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,7 +21,27 @@ use super::plans::Plans;
 
 /// Every row is found by an index that was built for it, but for what reads all running claims. Where the statistics are of
 /// another time, the planner takes a pile for a handful, and sorts it or compiles a program for it. `tests/plans/` reads this.
-const PLANNING: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
+pub(super) const PLANNING: &str =
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
+
+/// Names mean what they mean to the server, whatever schemas its users have.
+pub(super) const SEARCH_PATH: &str = "SET LOCAL search_path TO pg_catalog, pg_temp";
+
+/// Plans that fit any values, where they are kept: planning anew for each costs more than it could gain.
+pub(super) const PLAN_ONCE: &str = "SET LOCAL plan_cache_mode = force_generic_plan";
+
+/// How long a statement waits for rows that others hold locked, and how long it may take. The server gives up where the client
+/// has: a statement that waits for a lock would wait on behind a link that is gone, and take the row when it comes free.
+pub(super) fn limits(lock_wait: Duration, limit: Duration) -> String {
+    let milliseconds = |duration: Duration| duration.as_millis().clamp(1, 86_400_000);
+    format!(
+        "SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}; \
+         SET LOCAL idle_in_transaction_session_timeout = {}",
+        milliseconds(lock_wait),
+        milliseconds(limit),
+        milliseconds(limit + Duration::from_secs(1)),
+    )
+}
 
 /// A value to bind, and its type.
 pub(super) type Bound<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -35,47 +57,51 @@ pub(super) struct Terms {
     pub(super) snapshot: bool,
 }
 
-/// An open transaction.
+/// A transaction, open or about to be.
 pub(super) struct Transaction<'link> {
     client: &'link Client,
     plans: &'link Plans,
+    terms: Terms,
+    begun: Cell<bool>,
     committed: Cell<bool>,
 }
 
 impl<'link> Transaction<'link> {
-    /// Open one. The server hears of it together with the first statement.
-    pub(super) fn begin(client: &'link Client, plans: &'link Plans, terms: Terms) -> Self {
-        let left = terms.deadline.saturating_duration_since(Instant::now());
-        let milliseconds = |duration: Duration| duration.as_millis().clamp(1, 86_400_000);
-        let isolation = if terms.snapshot { "REPEATABLE READ READ ONLY" } else { "READ COMMITTED" };
-        // Plans that fit any values: planning anew for each costs more than they could gain. In another session than the one
-        // that has them, the division fails, and with it everything after it.
-        let check = plans.session().map_or_else(String::new, |session| {
-            format!(
-                "; SET LOCAL plan_cache_mode = force_generic_plan; \
-                 SELECT 1 / (pg_catalog.pg_backend_pid() = {session})::pg_catalog.int4"
-            )
-        });
-        // The server gives up where the client has: a statement that waits for a lock would wait on behind a link that is
-        // gone, and take the row when it comes free.
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; \
-             SET LOCAL search_path TO pg_catalog, pg_temp; \
-             SET LOCAL lock_timeout = {}; \
-             SET LOCAL statement_timeout = {}; \
-             SET LOCAL idle_in_transaction_session_timeout = {}; \
-             {PLANNING}{check}",
-            milliseconds(terms.lock_wait),
-            milliseconds(left),
-            milliseconds(left + Duration::from_secs(1)),
-        );
+    /// Make one. The server hears of it together with the first statement.
+    pub(super) fn new(client: &'link Client, plans: &'link Plans, terms: Terms) -> Self {
+        Self { client, plans, terms, begun: Cell::new(false), committed: Cell::new(false) }
+    }
+
+    fn left(&self) -> Duration {
+        self.terms.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Open it, unless it is.
+    fn begin(&self) {
+        if self.begun.replace(true) {
+            return;
+        }
+        let Terms { lock_wait, snapshot, .. } = self.terms;
+        let isolation = if snapshot { "REPEATABLE READ READ ONLY" } else { "READ COMMITTED" };
+        let mut begin = vec![format!("BEGIN ISOLATION LEVEL {isolation}")];
+        let left = self.left();
+        match self.plans.standing() {
+            Some(standing) if standing.covers(&self.terms, left) => {}
+            Some(_) => begin.push(limits(lock_wait, left)),
+            None => begin.extend([SEARCH_PATH.into(), limits(lock_wait, left), PLANNING.into()]),
+        }
+        if let (None, Some(session)) = (self.plans.standing(), self.plans.session()) {
+            // In another session the division fails, and with it everything after it.
+            let check = format!("SELECT 1 / (pg_catalog.pg_backend_pid() = {session})::pg_catalog.int4");
+            begin.extend([PLAN_ONCE.into(), check]);
+        }
         // Sent now. Its answer is not waited for: if it fails, so does everything after it.
-        let _ = client.batch_execute(&begin).now_or_never();
-        Self { client, plans, committed: Cell::new(false) }
+        let _ = self.client.batch_execute(&begin.join("; ")).now_or_never();
     }
 
     /// Run a statement.
     pub(super) async fn query(&self, sql: &str, params: &[Bound<'_>]) -> Result<Vec<Row>, Fault> {
+        self.begin();
         if let Some(statement) = self.plans.find(sql, params.iter().map(|(_, of)| of.clone())) {
             let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
             return self.client.query(&statement, &values).await.map_err(|error| Fault::from_driver(&error));
@@ -86,17 +112,32 @@ impl<'link> Transaction<'link> {
 
     /// Prepare a statement, for the transactions after this one.
     pub(super) async fn prepare(&self, sql: &str, types: &[Type]) -> Result<Statement, Fault> {
+        self.begin();
         self.client.prepare_typed(sql, types).await.map_err(|error| Fault::from_driver(&error))
     }
 
     /// Run statements that return nothing, as they are.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Fault> {
+        self.begin();
         self.client.batch_execute(sql).await.map_err(|error| Fault::from_driver(&error))
     }
 
     /// Run the last statement, and commit with it.
     pub(super) async fn last(&self, sql: &str, params: &[Bound<'_>]) -> Result<Vec<Row>, Fault> {
-        self.committing(self.query(sql, params)).await
+        self.ending(self.query(sql, params)).await
+    }
+
+    /// Commit with the one statement that `last` sends. Where it is the first as well, and the session says all that is to
+    /// be said, the transaction is the one that the server makes for it.
+    pub(super) async fn ending<T>(&self, last: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let alone = !self.begun.get()
+            && self.plans.standing().is_some_and(|standing| standing.covers(&self.terms, self.left()));
+        if alone {
+            self.begun.set(true);
+            self.committed.set(true);
+            return last.await;
+        }
+        self.committing(last).await
     }
 
     /// Send `COMMIT` after the statements that `last` sends when it is first polled. Where one of them fails, the server
@@ -112,7 +153,7 @@ impl<'link> Transaction<'link> {
 
     /// End it, unless its last statement has.
     pub(super) async fn commit(&self) -> Result<(), Fault> {
-        if self.committed.get() {
+        if self.committed.get() || !self.begun.get() {
             return Ok(());
         }
         self.client.batch_execute("COMMIT").await.map_err(|error| Fault::from_driver(&error))
@@ -120,7 +161,7 @@ impl<'link> Transaction<'link> {
 
     /// Undo it.
     pub(super) async fn roll_back(&self) {
-        if !self.committed.get() {
+        if self.begun.get() && !self.committed.get() {
             let _ = self.client.batch_execute("ROLLBACK").await;
         }
     }

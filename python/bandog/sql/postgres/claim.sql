@@ -57,19 +57,19 @@ WITH RECURSIVE clock AS MATERIALIZED (
     LEFT JOIN known ON known.queue = walk.queue AND known.priority = walk.priority
     WHERE walk.priority <= 2147483647
 ), chosen AS MATERIALIZED (
-    SELECT found.number
+    SELECT found.place
     FROM (SELECT DISTINCT level.priority FROM level ORDER BY level.priority DESC) AS step
     CROSS JOIN LATERAL (
-        SELECT locked.number
+        SELECT locked.place
         FROM (
-            SELECT due.number
+            SELECT due.place
             FROM level CROSS JOIN LATERAL (
-                (SELECT ready.available_at, ready.number FROM bandog.ready AS ready
+                (SELECT ready.available_at, ready.number, ready.ctid AS place FROM bandog.ready AS ready
                 WHERE ready.queue = level.queue AND ready.priority = level.priority
                     AND ready.available_at >= level.since AND ready.available_at <= (SELECT clock.now FROM clock)
                 ORDER BY ready.available_at, ready.number LIMIT $11)
                 UNION ALL
-                (SELECT ready.available_at, ready.number FROM bandog.ready AS ready
+                (SELECT ready.available_at, ready.number, ready.ctid AS place FROM bandog.ready AS ready
                 WHERE ready.queue = level.queue AND ready.priority = level.priority
                     AND ready.available_at < level.since AND ready.late
                 ORDER BY ready.available_at, ready.number LIMIT $11)
@@ -78,13 +78,13 @@ WITH RECURSIVE clock AS MATERIALIZED (
             ORDER BY due.available_at, due.number
         ) AS candidate
         CROSS JOIN LATERAL (
-            SELECT ready.number FROM bandog.ready AS ready WHERE ready.number = candidate.number
+            SELECT ready.ctid AS place FROM bandog.ready AS ready WHERE ready.ctid = candidate.place
             FOR UPDATE SKIP LOCKED
         ) AS locked
     ) AS found
     LIMIT (SELECT CASE WHEN clock.recovery_is_due THEN 0 ELSE $6 END FROM clock)
 ), taken AS (
-    DELETE FROM bandog.ready WHERE number = ANY (ARRAY(SELECT chosen.number FROM chosen))
+    DELETE FROM bandog.ready WHERE ctid = ANY (ARRAY(SELECT chosen.place FROM chosen))
     RETURNING *
 ), held AS (
     INSERT INTO bandog.lease (
