@@ -35,9 +35,10 @@ FAR = 30.0
 """A poll that nobody wants to wait for."""
 
 SOON = 5.0
-"""Seconds within which a wake arrives, with all the slack that a busy machine and a stalled disk may need: it takes a millisecond.
+"""Seconds within which a wake arrives, with the slack that a busy machine and a stalled disk need: it takes a millisecond.
 
-A job that was missed waits for the poll."""
+A job that was missed waits for the poll.
+"""
 
 
 def idle(seconds: float) -> None:
