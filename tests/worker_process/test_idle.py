@@ -35,7 +35,7 @@ FAR = 30.0
 """A poll that nobody wants to wait for."""
 
 SOON = 5.0
-"""Seconds within which a wake arrives, with the slack that a busy machine and a stalled disk need: it takes a millisecond.
+"""Seconds within which a wake arrives, on a busy machine and a slow disk: it takes a millisecond.
 
 A job that was missed waits for the poll.
 """
