@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from contextlib import closing, contextmanager
+from typing import Any
 
 import psycopg
 import pytest
+from conftest import Database
+from fix_postgres import as_role
+from own_server import OwnServer
 from processes import eventually
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import ConnStatus, ExecStatus, PGconn
 
 import bandog
 from bandog import Snapshot
 from bandog.sql import grants
-
-if TYPE_CHECKING:
-    from conftest import Database
 
 HOLDER = "nightly report"
 """What the session that holds it calls itself."""
@@ -87,9 +89,12 @@ def test_a_transaction_that_has_written_and_sleeps_holds_as_much(
     assert database.execute(size) > [(0,)]
     session.execute("ROLLBACK")
     is_let_go(queue, pid)
-    eventually(
-        lambda: database.execute("VACUUM public.dead") == [] and database.execute(size) == [(0,)], "it is emptied"
-    )
+
+    def is_emptied() -> bool:
+        database.execute("VACUUM public.dead")
+        return database.execute(size) == [(0,)]
+
+    eventually(is_emptied, "what is dead is removed")
 
 
 def test_a_session_that_only_waits_holds_nothing(
@@ -122,22 +127,72 @@ def test_of_several_the_oldest_is_told(database: Database, queue: bandog.Queue) 
         eventually(lambda: held_by(queue, pids[1]), "then the second one is")
 
 
-def test_a_prepared_transaction_is_told(database: Database, queue: bandog.Queue) -> None:
-    if database.execute("SHOW max_prepared_transactions") == [("0",)]:
-        # The statement is the same there, and finds none.
-        assert (queue.stats().oldest_snapshot or Snapshot("", "", None, None, 0)).kind != "prepared"
-        return
+@contextmanager
+def standby(database: Database, slot: str | None = None) -> Iterator[None]:
+    """Report to the server as a standby does whose queries need rows of the past (hot_standby_feedback)."""
     with closing(database.connection()) as connection:
-        connection.execute("BEGIN; INSERT INTO bandog.lane_limit VALUES ('q', 'l', 1); PREPARE TRANSACTION 'forgotten'")
-        try:
-            transactions(database, 50)
+        ((now,),) = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchall()
+        ((at,),) = connection.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+    link = PGconn.connect(make_conninfo(database.url, application_name=HOLDER, replication="true").encode())
+    try:
+        assert link.status == ConnStatus.OK, link.get_error_message()
+        named = f" SLOT {slot}" if slot else ""
+        begun = link.exec_(f"START_REPLICATION{named} PHYSICAL {at}".encode())
+        assert begun.status == ExecStatus.COPY_BOTH, begun.get_error_message()
+        link.put_copy_data(b"h" + struct.pack(">qIIII", 0, now & 0xFFFFFFFF, now >> 32, 0, 0))
+        link.flush()
+        yield
+    finally:
+        link.finish()
+
+
+def test_a_replication_slot_is_told(database: Database, queue: bandog.Queue) -> None:
+    slot = f"bandog_{os.getpid()}"
+    database.execute("SELECT pg_create_physical_replication_slot(%s, true)", (slot,))
+    is_used = "SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = %s"
+    try:
+        with standby(database, slot):
+            eventually(lambda: held_by(queue, slot), "the standby has reported")
+        # The standby is gone, and what it needs is kept.
+        transactions(database, 50)
+        snapshot = held_by(queue, slot)
+    finally:
+        eventually(lambda: database.execute(is_used, (slot,)) == [], "nobody uses it")
+        database.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+    assert snapshot is not None
+    assert (snapshot.kind, snapshot.application, snapshot.age) == ("slot", None, None)
+    assert snapshot.transactions >= 50
+    is_let_go(queue, slot)
+
+
+def test_a_standby_without_a_slot_is_told_as_a_session(database: Database, queue: bandog.Queue) -> None:
+    with standby(database):
+        ((pid,),) = database.execute("SELECT pid::text FROM pg_stat_replication WHERE application_name = %s", (HOLDER,))
+        snapshot = eventually(lambda: held_by(queue, pid), "the standby has reported")
+    assert isinstance(snapshot, Snapshot)
+    assert (snapshot.kind, snapshot.application, snapshot.age) == ("session", HOLDER, None)
+    is_let_go(queue, pid)
+
+
+def test_a_prepared_transaction_is_told() -> None:
+    """On a server of its own: it takes a setting that is read at its start."""
+    with OwnServer() as server:
+        with closing(psycopg.connect(server.url, autocommit=True)) as connection:
+            connection.execute("ALTER SYSTEM SET max_prepared_transactions = 2")
+            server.kill()
+        server.start()
+        bandog.migrate(server.url)
+        database = Database(server.url, "postgres")
+        database.execute("BEGIN; INSERT INTO bandog.lane_limit VALUES ('q', 'l', 1); PREPARE TRANSACTION 'forgotten'")
+        transactions(database, 50)
+        with bandog.connect(server.url) as queue:
             snapshot = eventually(lambda: held_by(queue, "forgotten"), "it is seen")
-        finally:
-            connection.execute("ROLLBACK PREPARED 'forgotten'")
+            database.execute("ROLLBACK PREPARED 'forgotten'")
+            is_let_go(queue, "forgotten")
     assert isinstance(snapshot, Snapshot)
     assert (snapshot.kind, snapshot.application) == ("prepared", None)
     assert snapshot.age is not None
-    is_let_go(queue, "forgotten")
+    assert snapshot.transactions >= 50
 
 
 def test_an_ordinary_role_sees_who_holds_it_and_how_far_back_but_not_since_when(
@@ -148,13 +203,11 @@ def test_an_ordinary_role_sees_who_holds_it_and_how_far_back_but_not_since_when(
     try:
         for statement in grants("observer", role):
             database.execute(statement)
-        parts = urlsplit(database.url)
-        url = urlunsplit(parts._replace(netloc=f"{quote(role)}@{parts.netloc.rpartition('@')[2]}"))
         pid = str(session.info.backend_pid)
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         session.execute("SELECT count(*) FROM bandog.job")
         transactions(database, 50)
-        with bandog.connect(url) as queue:
+        with bandog.connect(as_role(database.url, role)) as queue:
             snapshot = eventually(lambda: held_by(queue, pid), "it is seen")
             assert isinstance(snapshot, Snapshot)
             assert (snapshot.kind, snapshot.application, snapshot.age) == ("session", HOLDER, None)

@@ -1,18 +1,18 @@
-"""C51: the owner installs; roles with nothing but the documented grants look, ingest or run, and what is missing is named."""
+"""C51: the owner installs; roles with nothing but the documented grants do their part, and what is missing is named."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 import pytest
 from fix_postgres import TABLES as JOBS
+from fix_postgres import as_role
 from processes import eventually
 from psycopg import sql
 from test_schemas import every_operation
@@ -23,7 +23,7 @@ from bandog.sql import KINDS, grants
 
 # Everything of one schema that somebody may be given a right to, and who was given which. The owner's own are left out.
 OBJECTS = """
-SELECT 'TABLE' AS of, relname::text AS name FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r'
+SELECT 'TABLE', relname::text FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r'
 UNION ALL SELECT 'SEQUENCE', relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'S'
 UNION ALL SELECT 'FUNCTION', proname FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
 UNION ALL SELECT 'SCHEMA', nspname FROM pg_namespace WHERE oid = %(schema)s::regnamespace
@@ -111,8 +111,7 @@ class House:
         ]
 
     def url(self, role: str) -> str:
-        parts = urlsplit(self.database.url)
-        return urlunsplit(parts._replace(netloc=f"{quote(role, safe='')}@{parts.netloc.rpartition('@')[2]}"))
+        return as_role(self.database.url, role)
 
     def connection(self, role: str) -> psycopg.Connection[Any]:
         return psycopg.connect(self.url(role), autocommit=True)
@@ -160,17 +159,17 @@ def look(queue: bandog.Queue, job_id: str) -> None:
     queue.next_wake()
 
 
+def kinds(answers: Iterable[bandog.Admission]) -> list[str]:
+    return [answer.kind for answer in answers]
+
+
 def produce(queue: bandog.Queue) -> None:
     """Every way to ingest, and every answer."""
     ids = [f"job-{number}" for number in range(20)]
-    assert {answer.kind for answer in queue.ingest_many(Job(payload=1, job_id=job_id) for job_id in ids)} == {
-        "admitted"
-    }
-    again = queue.ingest_many(
-        [Job(payload=1, job_id="job-0"), Job(payload=2, job_id="job-1"), Job(payload=3, job_id="new")]
-    )
-    assert [answer.kind for answer in again] == ["duplicate", "conflict", "admitted"]
-    assert queue.enqueue(1, job_id="job-2").kind == "duplicate"
+    assert kinds(queue.ingest_many(Job(job_id=job_id) for job_id in ids)) == ["admitted"] * 20
+    again = queue.ingest_many([Job(job_id="job-0"), Job(payload=2, job_id="job-1"), Job(job_id="new")])
+    assert kinds(again) == ["duplicate", "conflict", "admitted"]
+    assert queue.enqueue(job_id="job-2").kind == "duplicate"
     with pytest.raises(bandog.JobConflict):
         queue.enqueue(2, job_id="job-2")
     assert queue.enqueue(1, job_id="bounded", queue="narrow", lane="lane").kind == "admitted"
@@ -208,15 +207,8 @@ def test_a_producer_role_ingests_and_looks(house: House) -> None:
     produce(queue)
     with house.connection(house.names["producer"]) as own, own.transaction():
         assert queue.enqueue(1, job_id="through", connection=own).kind == "admitted"
-        answers = queue.ingest_many(
-            [
-                Job(payload=1, job_id="through"),
-                Job(payload=2, job_id="job-0"),
-                Job(payload=1, job_id="full", queue="narrow", lane="lane"),
-            ],
-            connection=own,
-        )
-        assert [answer.kind for answer in answers] == ["duplicate", "conflict", "refused"]
+        new = [Job(payload=1, job_id="through"), Job(payload=2, job_id="job-0"), Job(queue="narrow", lane="lane")]
+        assert kinds(queue.ingest_many(new, connection=own)) == ["duplicate", "conflict", "refused"]
     assert len(house.queue("worker").claim(limit=100)) == 23, "everything that was admitted"
 
 
@@ -277,7 +269,7 @@ def test_a_producer_cannot_settle_through_a_connection_either(house: House) -> N
     (claim,) = worker.claim(lease=1000)
     before = house.contents()
     with house.connection(house.names["producer"]) as own:
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="lease"), own.transaction():
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match=r"table (lease|outcome)"), own.transaction():
             queue.acknowledge(claim, connection=own)
         # Locking a bound takes one column, and that one says nothing.
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="lane_limit"):
@@ -325,11 +317,12 @@ def test_a_runtime_of_a_role_that_may_not_claim_fails_once_at_its_start(
 def test_each_privilege_that_is_granted_is_looked_for(house: House, kind: str) -> None:
     role = house.names[kind]
     rights = house.rights(role)
+    looks = house.rights(house.names["observer"])
     assert len(rights) == {"observer": 7, "producer": 13, "worker": 27}[kind]
     for right in rights:
         house.change(right.change(house.schema, role, give=False))
         try:
-            if right in house.rights(house.names["observer"]):
+            if right in looks:
                 with pytest.raises(CannotOpen, match=re.escape(str(right))):
                     house.queue(kind)
             else:
