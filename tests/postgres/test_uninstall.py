@@ -23,41 +23,26 @@ if TYPE_CHECKING:
 # Every catalogue of a database whose rows are objects, or say something of them. Statistics are left out: the server
 # gathers them when it likes.
 CATALOGUES = (
-    *(
-        "pg_attribute",
-        "pg_attrdef",
-        "pg_constraint",
-        "pg_index",
-        "pg_sequence",
-        "pg_inherits",
-        "pg_trigger",
-        "pg_rewrite",
-    ),
+    *("pg_attribute", "pg_attrdef", "pg_constraint", "pg_index", "pg_sequence", "pg_inherits", "pg_trigger"),
     *("pg_rewrite", "pg_policy", "pg_statistic_ext", "pg_proc", "pg_aggregate", "pg_type", "pg_enum", "pg_range"),
     *("pg_operator", "pg_opclass", "pg_opfamily", "pg_amop", "pg_amproc", "pg_am", "pg_cast", "pg_collation"),
-    *(
-        "pg_conversion",
-        "pg_language",
-        "pg_extension",
-        "pg_event_trigger",
-        "pg_namespace",
-        "pg_default_acl",
-        "pg_init_privs",
-    ),
-    *("pg_seclabel", "pg_description", "pg_depend", "pg_largeobject_metadata", "pg_foreign_table", "pg_foreign_server"),
-    *("pg_foreign_data_wrapper", "pg_user_mapping", "pg_publication", "pg_publication_rel", "pg_ts_config"),
-    *("pg_ts_dict", "pg_ts_parser", "pg_ts_template", "pg_transform"),
+    *("pg_conversion", "pg_language", "pg_extension", "pg_event_trigger", "pg_namespace", "pg_default_acl"),
+    *("pg_init_privs", "pg_seclabel", "pg_description", "pg_depend", "pg_largeobject_metadata", "pg_foreign_table"),
+    *("pg_foreign_server", "pg_foreign_data_wrapper", "pg_user_mapping", "pg_publication", "pg_publication_rel"),
+    *("pg_ts_config", "pg_ts_dict", "pg_ts_parser", "pg_ts_template", "pg_transform"),
 )
+OURS = "dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 # All of it, as text; of what all databases share, what is about this one. A vacuum changes other columns of pg_class.
-CATALOGUE = "WITH ours AS (SELECT oid FROM pg_database WHERE datname = current_database()) " + " UNION ALL ".join(
+CATALOGUE = " UNION ALL ".join(
     [
         *(f"SELECT '{name}', row::text FROM {name} AS row" for name in CATALOGUES),  # noqa: S608 - from here
         "SELECT 'pg_class', (oid, relname, relnamespace, relowner, relkind, relacl, reloptions)::text FROM pg_class",
-        "SELECT 'pg_shdepend', row::text FROM pg_shdepend AS row WHERE dbid = (SELECT oid FROM ours)",
+        f"SELECT 'pg_shdepend', row::text FROM pg_shdepend AS row WHERE {OURS}",  # noqa: S608 - as above
         "SELECT 'pg_shdescription', row::text FROM pg_shdescription AS row",
         "SELECT 'pg_db_role_setting', row::text FROM pg_db_role_setting AS row",
     ]
 )
+
 MADE = """
 SELECT 'relation', relname::text, relnamespace FROM pg_class UNION ALL
 SELECT 'function', proname, pronamespace FROM pg_proc UNION ALL
