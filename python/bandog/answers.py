@@ -110,8 +110,8 @@ class Stats:
         queues: by name, the queues that have queued or running jobs.
         outcomes: how many jobs have each outcome, by its kind.
         bound: no count of queued or settled jobs goes beyond it: one that is equal to it means "at least".
-        oldest_snapshot: what has kept the server from removing dead rows of this database for the longest time, which
-            makes claims slower and the tables larger; ``None`` where nothing does, and for SQLite files. A healthy one
+        oldest_snapshot: what has kept the server from removing dead rows of this database for the longest time, so that
+            its tables grow; ``None`` where nothing does, and for SQLite files. A healthy one
             is seconds old. It is about the server rather than about jobs, and two answers are equal whatever it is.
     """
 

@@ -132,29 +132,30 @@ def test_a_worker_of_a_role_without_the_grants_fails_at_once_and_with_the_printe
 
 def test_an_old_snapshot_is_worth_a_line(
     bandog: Callable[..., subprocess.CompletedProcess[str]],
-    postgres_url: str,
+    postgres_database: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    bandog("migrate")
-    with psycopg.connect(postgres_url, application_name="nightly\treport") as holder:
+    # Nobody else is in that database.
+    bandog("migrate", BANDOG_URL=postgres_database)
+    with psycopg.connect(postgres_database, application_name="nightly report") as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT 1")
         pid = holder.info.backend_pid
 
         def told() -> list[str]:
-            commands.main(["--url", postgres_url, "--schema", SCHEMA, "stats"], standalone_mode=False)
+            commands.main(["--url", postgres_database, "--schema", SCHEMA, "stats"], standalone_mode=False)
             return capsys.readouterr().err.splitlines()
 
         assert told() == [], "it is young"
         monkeypatch.setattr(looking, "MINUTE", 0.0)
         wait_until(lambda: any(f"session {pid}" in line for line in told()), "it is the oldest one")
         (line,) = told()
-        assert line.startswith(f"session {pid} (nightly")
-        assert "\t" not in line
-        found = json.loads(bandog("stats", "--json").stdout)["oldest_snapshot"]
+        assert line.startswith(f"session {pid} (nightly report) has kept dead rows from being removed for 0 s, ")
+        found = json.loads(bandog("stats", "--json", BANDOG_URL=postgres_database).stdout)["oldest_snapshot"]
         assert (found["kind"], found["holder"]) == ("session", str(pid))
         assert found["age"] > 0
+    drop(postgres_database)
 
 
 def test_a_job_lives_through_the_verbs(bandog: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from test_schemas import every_operation
 
 import bandog
 from bandog import CannotOpen, Completed, Job, StoreFailed
-from bandog.sql import KINDS, grants
+from bandog.sql import KINDS, grants, in_schema
 
 # Everything of one schema that somebody may be given a right to, and who was given which. The owner's own are left out.
 OBJECTS = """
@@ -209,7 +210,11 @@ def test_a_producer_role_ingests_and_looks(house: House) -> None:
         assert queue.enqueue(1, job_id="through", connection=own).kind == "admitted"
         new = [Job(payload=1, job_id="through"), Job(payload=2, job_id="job-0"), Job(queue="narrow", lane="lane")]
         assert kinds(queue.ingest_many(new, connection=own)) == ["duplicate", "conflict", "refused"]
-    assert len(house.queue("worker").claim(limit=100)) == 23, "everything that was admitted"
+        # The statement for other languages, as it is documented.
+        (text,) = re.findall(r"```sql\n(.*?)```", (files("bandog.sql") / "README.md").read_text(), flags=re.DOTALL)
+        assert own.execute(in_schema(text, house.schema).encode()).rowcount == 1
+    assert len(house.queue("worker").claim(limit=100, queues=["default", "narrow"])) == 23, "all that was admitted"
+    assert len(house.queue("worker").claim(queues="mail")) == 1
 
 
 def refused_calls(claim: bandog.ClaimedJob) -> dict[str, Callable[[bandog.Queue], object]]:

@@ -152,5 +152,5 @@ def _told(snapshot: Snapshot) -> str:
     since = "" if snapshot.age is None else f"{snapshot.age:.0f} s, "
     return safe(
         f"{what} {snapshot.holder}{name} has kept dead rows from being removed for {since}{snapshot.transactions} "
-        "transactions: claims become slower until it ends"
+        "transactions: tables grow until it ends"
     )
