@@ -127,12 +127,25 @@ def test_of_several_the_oldest_is_told(database: Database, queue: bandog.Queue) 
         eventually(lambda: held_by(queue, pids[1]), "then the second one is")
 
 
+@pytest.fixture(scope="module")
+def own() -> Iterator[Database]:
+    """A server of our own, that lets transactions be prepared and standbys report: another one need not."""
+    with OwnServer() as server:
+        with closing(psycopg.connect(server.url, autocommit=True)) as connection:
+            connection.execute("ALTER SYSTEM SET max_prepared_transactions = 2")
+            server.kill()
+        server.start()
+        database = Database(server.url, "postgres")
+        database.migrate()
+        yield database
+        database.close()
+
+
 @contextmanager
 def standby(database: Database, slot: str | None = None) -> Iterator[None]:
     """Report to the server as a standby does whose queries need rows of the past (hot_standby_feedback)."""
-    with closing(database.connection()) as connection:
-        ((now,),) = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchall()
-        ((at,),) = connection.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+    ((now,),) = database.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+    ((at,),) = database.execute("SELECT pg_current_wal_lsn()::text")
     link = PGconn.connect(make_conninfo(database.url, application_name=HOLDER, replication="true").encode())
     try:
         assert link.status == ConnStatus.OK, link.get_error_message()
@@ -146,49 +159,40 @@ def standby(database: Database, slot: str | None = None) -> Iterator[None]:
         link.finish()
 
 
-def test_a_replication_slot_is_told(database: Database, queue: bandog.Queue) -> None:
-    slot = f"bandog_{os.getpid()}"
-    database.execute("SELECT pg_create_physical_replication_slot(%s, true)", (slot,))
-    is_used = "SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = %s"
-    try:
-        with standby(database, slot):
-            eventually(lambda: held_by(queue, slot), "the standby has reported")
+def test_a_replication_slot_is_told(own: Database) -> None:
+    own.execute("SELECT pg_create_physical_replication_slot('forgotten_slot', true)")
+    with bandog.connect(own.url) as queue:
+        with standby(own, "forgotten_slot"):
+            eventually(lambda: held_by(queue, "forgotten_slot"), "the standby has reported")
         # The standby is gone, and what it needs is kept.
-        transactions(database, 50)
-        snapshot = held_by(queue, slot)
-    finally:
-        eventually(lambda: database.execute(is_used, (slot,)) == [], "nobody uses it")
-        database.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+        transactions(own, 50)
+        snapshot = held_by(queue, "forgotten_slot")
+        is_used = "SELECT 1 FROM pg_replication_slots WHERE active"
+        eventually(lambda: own.execute(is_used) == [], "nobody uses it")
+        own.execute("SELECT pg_drop_replication_slot('forgotten_slot')")
+        is_let_go(queue, "forgotten_slot")
     assert snapshot is not None
     assert (snapshot.kind, snapshot.application, snapshot.age) == ("slot", None, None)
     assert snapshot.transactions >= 50
-    is_let_go(queue, slot)
 
 
-def test_a_standby_without_a_slot_is_told_as_a_session(database: Database, queue: bandog.Queue) -> None:
-    with standby(database):
-        ((pid,),) = database.execute("SELECT pid::text FROM pg_stat_replication WHERE application_name = %s", (HOLDER,))
-        snapshot = eventually(lambda: held_by(queue, pid), "the standby has reported")
+def test_a_standby_without_a_slot_is_told_as_a_session(own: Database) -> None:
+    with bandog.connect(own.url) as queue:
+        with standby(own):
+            ((pid,),) = own.execute("SELECT pid::text FROM pg_stat_replication WHERE application_name = %s", (HOLDER,))
+            snapshot = eventually(lambda: held_by(queue, pid), "the standby has reported")
+        is_let_go(queue, pid)
     assert isinstance(snapshot, Snapshot)
     assert (snapshot.kind, snapshot.application, snapshot.age) == ("session", HOLDER, None)
-    is_let_go(queue, pid)
 
 
-def test_a_prepared_transaction_is_told() -> None:
-    """On a server of its own: it takes a setting that is read at its start."""
-    with OwnServer() as server:
-        with closing(psycopg.connect(server.url, autocommit=True)) as connection:
-            connection.execute("ALTER SYSTEM SET max_prepared_transactions = 2")
-            server.kill()
-        server.start()
-        bandog.migrate(server.url)
-        database = Database(server.url, "postgres")
-        database.execute("BEGIN; INSERT INTO bandog.lane_limit VALUES ('q', 'l', 1); PREPARE TRANSACTION 'forgotten'")
-        transactions(database, 50)
-        with bandog.connect(server.url) as queue:
-            snapshot = eventually(lambda: held_by(queue, "forgotten"), "it is seen")
-            database.execute("ROLLBACK PREPARED 'forgotten'")
-            is_let_go(queue, "forgotten")
+def test_a_prepared_transaction_is_told(own: Database) -> None:
+    own.execute("BEGIN; INSERT INTO bandog.lane_limit VALUES ('q', 'l', 1); PREPARE TRANSACTION 'forgotten'")
+    transactions(own, 50)
+    with bandog.connect(own.url) as queue:
+        snapshot = eventually(lambda: held_by(queue, "forgotten"), "it is seen")
+        own.execute("ROLLBACK PREPARED 'forgotten'")
+        is_let_go(queue, "forgotten")
     assert isinstance(snapshot, Snapshot)
     assert (snapshot.kind, snapshot.application) == ("prepared", None)
     assert snapshot.age is not None
