@@ -69,14 +69,11 @@ impl Access {
 
     /// Why the server refused something, and what to do.
     pub(super) fn refused(&self, message: &str, schema: &Schema) -> String {
-        let mut text = format!("{message}; nothing was changed");
-        for (kind, lacks) in [("a producer", &self.producer), ("a worker", &self.worker)] {
-            if !lacks.is_empty() {
-                text.push_str(&format!(". To be {kind}, the role {:?} lacks {lacks}", self.role));
-            }
-        }
-        text.push_str(&format!(". {}", self.remedy(schema)));
-        text
+        let lacks = [("a producer", &self.producer), ("a worker", &self.worker)]
+            .into_iter()
+            .filter(|(_, lacks)| !lacks.is_empty())
+            .map(|(kind, lacks)| format!("To be {kind}, the role {:?} lacks {lacks}. ", self.role));
+        format!("{message}; nothing was changed. {}{}", lacks.collect::<String>(), self.remedy(schema))
     }
 
     fn remedy(&self, schema: &Schema) -> String {
