@@ -100,6 +100,23 @@ pub struct Stats {
     pub queues: Vec<(String, QueueStats)>,
     /// How many jobs have each outcome.
     pub outcomes: Vec<(OutcomeKind, u32)>,
+    /// What keeps the server from removing dead rows; `None` for nothing, and for a file.
+    pub oldest_snapshot: Option<Snapshot>,
+}
+
+/// A view of the past that a server keeps dead rows for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// `session`, `prepared` or `slot`.
+    pub kind: String,
+    /// The server's process, the prepared transaction's id, or the slot's name.
+    pub holder: String,
+    /// What a session calls itself.
+    pub application: Option<String>,
+    /// How long ago its transaction began, where that may be known.
+    pub age: Option<Micros>,
+    /// How many transactions have begun since.
+    pub transactions: u32,
 }
 
 /// What is in a queue.

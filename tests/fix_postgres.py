@@ -15,7 +15,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -68,6 +68,12 @@ class Server:
 def in_database(url: str, database: str) -> str:
     """The URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
+
+
+def as_role(url: str, role: str) -> str:
+    """The URL for another role, which needs no password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{quote(role, safe='')}@{parts.netloc.rpartition('@')[2]}"))
 
 
 @pytest.fixture(scope="session")

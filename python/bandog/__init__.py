@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from bandog._native import core as _core_module
-from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
+from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Snapshot, Stats
 from bandog.errors import (
     BandogError,
     CannotOpen,
@@ -122,6 +122,7 @@ __all__ = [
     "RuntimeConflict",
     "SchemaMismatch",
     "Settlement",
+    "Snapshot",
     "Snooze",
     "StaleClaim",
     "Stats",

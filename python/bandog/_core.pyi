@@ -43,6 +43,7 @@ __all__ = [
     "sqlite_version",
     "thaw_claim",
     "thaw_report",
+    "uninstall_postgres",
 ]
 
 _T = TypeVar("_T")
@@ -349,15 +350,22 @@ class Engine:
 
     def stats(
         self, bound: int
-    ) -> Completion[tuple[list[tuple[str, int, int, int, datetime | None]], list[tuple[_Kind, int]]]]:
+    ) -> Completion[
+        tuple[
+            list[tuple[str, int, int, int, datetime | None]],
+            list[tuple[_Kind, int]],
+            tuple[str, str, str | None, float | None, int] | None,
+        ]
+    ]:
         """What there is to do and what was done.
 
         Args:
             bound: where counting stops, from 1 to 4294967295.
 
         Returns:
-            ``(queues, outcomes)``: per queue with queued or running jobs its name, how many are queued, due and
-            running, and since when the longest waiting one is due; per kind of outcome, how many jobs have it.
+            ``(queues, outcomes, snapshot)``: per queue with queued or running jobs its name, how many are queued, due
+            and running, and since when the longest waiting one is due; per kind of outcome, how many jobs have it; the
+            fields of :class:`bandog.Snapshot`, or ``None``.
 
         Raises:
             InvalidJob: ``bound`` is not allowed.
@@ -905,3 +913,6 @@ def migrate_postgres(url: str, schema: str) -> tuple[int, int]:
 
 def migration_status_postgres(url: str, schema: str) -> tuple[int, int]:
     """The version of a schema, and that of this bandog. See :func:`bandog.migration_status`."""
+
+def uninstall_postgres(url: str, schema: str) -> tuple[int, bool]:
+    """Remove what migrating made. See :func:`bandog.migrating.uninstall`."""

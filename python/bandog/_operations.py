@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bandog._native import core
-from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Stats
+from bandog.answers import Cancellation, FailedLane, Page, QueueStats, Snapshot, Stats
 from bandog.errors import InvalidJob, JobConflict, JobNotFound, LaneFull, RequeueRefused, StaleClaim
 from bandog.job import Backoff, Job
 from bandog.outcome import Failed, Release, Report, Settlement
@@ -220,10 +220,16 @@ class Operations:
         return Call(self.engine.dead_letters(queue, after, limit), _page)
 
     def stats(self, bound: int) -> Call[Stats]:
-        def convert(answer: tuple[list[tuple[str, int, int, int, datetime | None]], list[tuple[str, int]]]) -> Stats:
-            queues, outcomes = answer
+        def convert(
+            answer: tuple[
+                list[tuple[str, int, int, int, datetime | None]],
+                list[tuple[str, int]],
+                tuple[str, str, str | None, float | None, int] | None,
+            ],
+        ) -> Stats:
+            queues, outcomes, snapshot = answer
             by_name = {name: QueueStats(queued, due, running, oldest) for name, queued, due, running, oldest in queues}
-            return Stats(by_name, dict(outcomes), bound)
+            return Stats(by_name, dict(outcomes), bound, None if snapshot is None else Snapshot(*snapshot))
 
         return Call(self.engine.stats(bound), convert)
 

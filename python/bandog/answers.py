@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from bandog._core import JobRecord
 
-__all__ = ["Cancellation", "FailedLane", "Page", "QueueStats", "Stats"]
+__all__ = ["Cancellation", "FailedLane", "Page", "QueueStats", "Snapshot", "Stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,31 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A view of the past that a PostgreSQL server keeps dead rows for: no vacuum removes them before it ends.
+
+    A role of its own sees the sessions of other roles, but not since when their transactions run; a member of
+    ``pg_read_all_stats`` sees that too.
+
+    Attributes:
+        kind: ``session`` (a connection whose transaction is open, or a standby that reports to its primary),
+            ``prepared`` (a prepared transaction) or ``slot`` (a replication slot).
+        holder: who has it: the number of the server's process, as in ``pg_stat_activity``, the id of the prepared
+            transaction, or the slot's name.
+        application: what a session calls itself (``application_name``); ``None`` where it does not.
+        age: seconds since its transaction began (was prepared, for a prepared one); ``None`` where that is not known,
+            as for a slot, or not shown to this role.
+        transactions: how many transactions have begun in the server since: what vacuum goes by, and always known.
+    """
+
+    kind: str
+    holder: str
+    application: str | None
+    age: float | None
+    transactions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What is in a store. Counting stops at a bound, so that asking stays cheap with millions of jobs.
 
@@ -85,8 +110,12 @@ class Stats:
         queues: by name, the queues that have queued or running jobs.
         outcomes: how many jobs have each outcome, by its kind.
         bound: no count of queued or settled jobs goes beyond it: one that is equal to it means "at least".
+        oldest_snapshot: what has kept the server from removing dead rows of this database for the longest time, so that
+            its tables grow; ``None`` where nothing does, and for SQLite files. A healthy one
+            is seconds old. It is about the server rather than about jobs, and two answers are equal whatever it is.
     """
 
     queues: Mapping[str, QueueStats] = field(default_factory=dict[str, QueueStats])
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
     bound: int = 0
+    oldest_snapshot: Snapshot | None = field(default=None, compare=False)

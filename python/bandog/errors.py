@@ -16,12 +16,12 @@
     ├── ForkedQueue                  the queue was opened before a fork and used in the child
     ├── NativeModuleMissing          the compiled part of bandog cannot be loaded (ImportError)
     └── StoreError
-        ├── CannotOpen (OSError)     not a usable file
+        ├── CannotOpen (OSError)     not a usable file or server, or no rights to the schema
         ├── SchemaMismatch           tables of another version
         ├── RuntimeConflict          another runtime is at work that this one does not go with
         ├── StoreBusy                another connection kept the write lock for the whole timeout
         ├── StorageFull              no room left
-        └── StoreFailed              the database refused or failed
+        └── StoreFailed              the database refused (the role may not do that, for one) or failed
 
 Each has its facts as attributes, and a message that says what happened, to which job or file, and what to do. Messages
 never contain passwords, lease tokens or payloads.
@@ -231,7 +231,7 @@ class StoreError(BandogError):
 
 
 class CannotOpen(StoreError, OSError):
-    """The file cannot be used as a store. It was not touched."""
+    """The file or server cannot be used as a store, or this role has no rights to its schema. It was not touched."""
 
 
 class SchemaMismatch(StoreError):
@@ -259,4 +259,4 @@ class StorageFull(StoreError):
 
 
 class StoreFailed(StoreError):
-    """The database refused or failed; the transaction was rolled back."""
+    """The database refused or failed; the transaction was rolled back. Also for what a role has no right to."""

@@ -68,6 +68,9 @@ class Management:
 
         Args:
             bound: where counting stops, at least 1. Default 10,000.
+
+        Returns:
+            The counts, and on PostgreSQL what keeps the server from cleaning up: see :class:`bandog.Stats`.
         """
         return self._operations.stats(bound).wait()
 

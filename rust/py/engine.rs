@@ -423,7 +423,11 @@ impl Engine {
                 queues.push((queue, counts.queued, counts.due, counts.running, oldest_due));
             }
             let outcomes: Vec<_> = stats.outcomes.into_iter().map(|(kind, count)| (kind.as_str(), count)).collect();
-            (PyList::new(py, queues)?, PyList::new(py, outcomes)?).into_py_any(py)
+            let oldest_snapshot = stats.oldest_snapshot.map(|snapshot| {
+                let age = snapshot.age.map(|age| Duration::from_micros(age.unsigned_abs()).as_secs_f64());
+                (snapshot.kind, snapshot.holder, snapshot.application, age, snapshot.transactions)
+            });
+            (PyList::new(py, queues)?, PyList::new(py, outcomes)?, oldest_snapshot).into_py_any(py)
         }))
     }
 

@@ -86,6 +86,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     {
         module.add_function(wrap_pyfunction!(postgres::migrate_postgres, module)?)?;
         module.add_function(wrap_pyfunction!(postgres::migration_status_postgres, module)?)?;
+        module.add_function(wrap_pyfunction!(postgres::uninstall_postgres, module)?)?;
     }
     module.add_function(wrap_pyfunction!(attach::shut_down, module)?)?;
     Ok(())

@@ -46,6 +46,14 @@ pub(super) fn migrate_postgres(url: &Bound<'_, PyAny>, schema: &Bound<'_, PyAny>
     py.detach(|| PostgresStore::migrate(&text, options)).map_err(|error| raise(py, error, None))
 }
 
+/// Remove everything that migrating made: the version that was there, and whether the schema is gone.
+#[pyfunction]
+pub(super) fn uninstall_postgres(url: &Bound<'_, PyAny>, schema: &Bound<'_, PyAny>) -> PyResult<(u32, bool)> {
+    let (text, options) = located(url, schema)?;
+    let py = url.py();
+    py.detach(|| PostgresStore::uninstall(&text, options)).map_err(|error| raise(py, error, None))
+}
+
 /// The version of a schema, 0 where there are no tables, and that of this bandog.
 #[pyfunction]
 pub(super) fn migration_status_postgres(url: &Bound<'_, PyAny>, schema: &Bound<'_, PyAny>) -> PyResult<(u32, u32)> {

@@ -91,7 +91,7 @@ pub(crate) mod sqlite {
     pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../../python/bandog/sql/sqlite/migrations/0001.sql")];
 }
 
-/// The statements for PostgreSQL. `bandog.` in them stands for the schema, and is replaced once, at opening.
+/// The statements for PostgreSQL. `bandog.` and `SCHEMA bandog` in them stand for the schema, and are replaced once, at opening.
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres {
     macro_rules! statements {
@@ -148,6 +148,7 @@ pub(crate) mod postgres {
         recover_next;
         renew;
         renew_locked;
+        schema_access;
         schema_exists;
         schema_identity;
         schema_lock;
@@ -160,6 +161,7 @@ pub(crate) mod postgres {
         stats_queues;
         stats_running;
         stats_settled;
+        stats_snapshot;
         take_lease;
         take_outcome;
     }
@@ -167,8 +169,35 @@ pub(crate) mod postgres {
     /// The migrations, in order; the version of a schema is the number of those that it has had.
     pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../../python/bandog/sql/postgres/migrations/0001.sql")];
 
+    /// What removes everything that they made: several statements.
+    pub(crate) const UNINSTALL: &str = include_str!("../../python/bandog/sql/postgres/administration/uninstall.sql");
+
     /// A statement, for a schema that is given as it is to stand in SQL: quoted.
     pub(crate) fn in_schema(statement: &str, quoted_schema: &str) -> String {
-        statement.replace("bandog.", &format!("{quoted_schema}."))
+        let mut text = String::with_capacity(statement.len());
+        let mut before: Option<&str> = None;
+        for part in statement.split("bandog") {
+            if let Some(before) = before {
+                let is_schema = part.starts_with('.') || before.ends_with("SCHEMA ");
+                text.push_str(if is_schema { quoted_schema } else { "bandog" });
+            }
+            text.push_str(part);
+            before = Some(part);
+        }
+        text
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::in_schema;
+
+        #[test]
+        fn the_schema_is_replaced_in_one_pass_and_nothing_else_is() {
+            let quoted = "\"SCHEMA bandog.\"";
+            assert_eq!(in_schema("SELECT bandog.clock()", quoted), format!("SELECT {quoted}.clock()"));
+            assert_eq!(in_schema("DROP SCHEMA bandog;", quoted), format!("DROP SCHEMA {quoted};"));
+            assert_eq!(in_schema("'bandog migrations'", quoted), "'bandog migrations'");
+            assert_eq!(in_schema("$bandog$bandog.x$bandog$", "b"), "$bandog$b.x$bandog$");
+        }
     }
 }

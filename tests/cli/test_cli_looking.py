@@ -101,6 +101,7 @@ def test_stats_count_by_queue_and_by_outcome(jobs: Path) -> None:
         },
         "outcomes": {"completed": 1, "failed": 1, "cancelled": 0, "outcome_unknown": 1, "interrupted": 0},
         "bound": 10_000,
+        "oldest_snapshot": None,
     }
     lines = rows(done(jobs, "stats"))
     assert ["queue", "mail", "1", "1", "1", oldest] in lines

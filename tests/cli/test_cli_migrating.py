@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from bandog_command import document, done, on_jobs, one_line, usage_of
+from bandog_command import command, document, done, on_jobs, one_line, usage_of
 
 import bandog.sql
 
@@ -52,3 +52,31 @@ def test_tables_of_another_version_are_refused_and_left_alone(tmp_path: Path) ->
 def test_wrong_arguments_print_the_usage_of_the_verb(tmp_path: Path) -> None:
     assert "cannot be given together" in usage_of(on_jobs(tmp_path, "migrate", "--status", "--sql"), "migrate")
     assert "unexpected extra argument" in usage_of(on_jobs(tmp_path, "migrate", "now"), "migrate")
+    assert "cannot be given together" in usage_of(on_jobs(tmp_path, "migrate", "--status", "--uninstall"), "migrate")
+
+
+def test_a_file_is_not_uninstalled(tmp_path: Path) -> None:
+    on_jobs(tmp_path, "migrate")
+    for more in ([], ["--yes"], ["--sql"]):
+        told = usage_of(on_jobs(tmp_path, "migrate", "--uninstall", *more), "migrate")
+        assert "an SQLite file is deleted" in told
+    assert document(tmp_path, "migrate", "--status")["kind"] == "current"
+
+
+def test_grants_are_printed_and_no_store_is_asked(tmp_path: Path) -> None:
+    ended = command(tmp_path, "grants", 'we"ird', "--as", "producer", "--schema", "My jobs")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "\n".join(bandog.sql.grants("producer", 'we"ird', schema="My jobs"))
+    for line in ended.stdout.splitlines():
+        assert not line.endswith(";") or line.endswith(' TO "we""ird";') or line == 'TO "we""ird";'
+    assert 'GRANT USAGE ON SCHEMA "My jobs" TO' in ended.stdout
+    assert document(tmp_path, "grants", "app", "--as", "worker") == {"sql": list(bandog.sql.grants("worker", "app"))}
+    for arguments, told in (
+        (["app"], "--as"),
+        (["app", "--as", "owner"], "'observer', 'producer', 'worker'"),
+        (["", "--as", "worker"], "role"),
+        (["x" * 64, "--as", "worker"], "role"),
+        (["app", "--as", "worker", "--schema", "a$b"], "schema"),
+    ):
+        assert told in usage_of(command(tmp_path, "grants", *arguments), "grants")
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from fix_postgres import as_role
+from steps import wait_until
+
+from bandog._cli import looking
+from bandog._cli.group import commands
 
 SCHEMA = 'cli "test"'
 URL_SECRET = "secret-word"  # noqa: S105 - looked for where it must not be
@@ -56,6 +61,101 @@ def test_the_printed_statements_make_the_same_tables(
     with psycopg.connect(postgres_url) as connection:
         connection.execute(script.encode())
     assert bandog("migrate", "--status").returncode == 0
+
+
+def test_uninstalling_takes_a_yes_and_then_nothing_is_left(
+    bandog: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    missing = bandog("migrate", "--uninstall", "--yes")
+    assert (missing.returncode, missing.stdout) == (1, f"missing\t-\t{SCHEMA}\n")
+    bandog("migrate")
+    bandog("enqueue", "1", "--job-id", "a")
+    refused = bandog("migrate", "--uninstall")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "add --yes if that is meant" in refused.stderr
+    assert bandog("get", "a").returncode == 0
+    done = bandog("migrate", "--uninstall", "--yes")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"uninstalled\t1\t{SCHEMA}\n", "")
+    assert bandog("migrate", "--status").returncode == 1
+    bandog("migrate")
+    answer = json.loads(bandog("migrate", "--uninstall", "--yes", "--json").stdout)
+    assert answer == {"kind": "uninstalled", "version": 1, "schema_is_gone": True}
+
+
+def test_the_printed_statements_of_uninstalling_do_the_same(
+    bandog: Callable[..., subprocess.CompletedProcess[str]], postgres_url: str
+) -> None:
+    bandog("migrate")
+    printed = bandog("migrate", "--uninstall", "--sql")
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert bandog("migrate", "--status").returncode == 0
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(printed.stdout.encode())
+        assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchall() == []
+
+
+def test_a_schema_with_something_else_in_it_stays(
+    bandog: Callable[..., subprocess.CompletedProcess[str]], postgres_url: str
+) -> None:
+    bandog("migrate")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(b'CREATE TABLE "cli ""test""".theirs (n integer)')
+    done = bandog("migrate", "--uninstall", "--yes")
+    assert (done.returncode, done.stdout) == (0, f"uninstalled\t1\t{SCHEMA}\n")
+    assert done.stderr == f"the schema {SCHEMA!r} stays: something else is in it, or it is another role's\n"
+
+
+def test_a_worker_of_a_role_without_the_grants_fails_at_once_and_with_the_printed_ones_runs(
+    bandog: Callable[..., subprocess.CompletedProcess[str]], postgres_url: str
+) -> None:
+    bandog("migrate")
+    bandog("enqueue", "1", "--job-id", "a")
+    role = f"bandog cli {os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'DROP ROLE IF EXISTS "{role}"; CREATE ROLE "{role}" LOGIN'.encode())
+        try:
+            url = as_role(postgres_url, role)
+            work = ("worker", "bandog.quickstart:run", "--burst", "-q")
+            for kind, told in ((None, "may not read"), ("producer", "may not run"), ("worker", "")):
+                if kind is not None:
+                    connection.execute(bandog("grants", role, "--as", kind).stdout.encode())
+                ended = bandog(*work, BANDOG_URL=url)
+                if told:
+                    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (3, "", 1)
+                    assert told in ended.stderr
+                    assert f"bandog grants '{role}' --as worker --schema '{SCHEMA}'" in ended.stderr
+            assert ended.returncode == 0, ended.stderr
+            assert json.loads(bandog("get", "a", "--json").stdout)["state"] == "settled"
+        finally:
+            connection.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"'.encode())
+
+
+def test_an_old_snapshot_is_worth_a_line(
+    bandog: Callable[..., subprocess.CompletedProcess[str]],
+    postgres_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Nobody else is in that database.
+    bandog("migrate", BANDOG_URL=postgres_database)
+    with psycopg.connect(postgres_database, application_name="nightly report") as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1")
+        pid = holder.info.backend_pid
+
+        def told() -> list[str]:
+            commands.main(["--url", postgres_database, "--schema", SCHEMA, "stats"], standalone_mode=False)
+            return capsys.readouterr().err.splitlines()
+
+        assert told() == [], "it is young"
+        monkeypatch.setattr(looking, "MINUTE", 0.0)
+        wait_until(lambda: any(f"session {pid}" in line for line in told()), "it is the oldest one")
+        (line,) = told()
+        assert line.startswith(f"session {pid} (nightly report) has kept dead rows from being removed for 0 s, ")
+        found = json.loads(bandog("stats", "--json", BANDOG_URL=postgres_database).stdout)["oldest_snapshot"]
+        assert (found["kind"], found["holder"]) == ("session", str(pid))
+        assert found["age"] > 0
+    drop(postgres_database)
 
 
 def test_a_job_lives_through_the_verbs(bandog: Callable[..., subprocess.CompletedProcess[str]]) -> None:

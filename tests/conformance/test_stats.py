@@ -3,7 +3,7 @@
 import pytest
 from steps import LEASE, claim_one
 
-from bandog import Completed, Failed, InvalidJob, Job, OutcomeUnknown, QueueStats, Stats
+from bandog import Completed, Failed, InvalidJob, Job, OutcomeUnknown, QueueStats, Snapshot, Stats
 
 KINDS = {"completed", "failed", "cancelled", "outcome_unknown", "interrupted"}
 NOTHING = dict.fromkeys(KINDS, 0)
@@ -13,6 +13,17 @@ def test_an_empty_store_has_no_queues_and_no_outcomes(queue):
     stats = queue.stats()
     assert isinstance(stats, Stats)
     assert stats == Stats({}, NOTHING, 10_000)
+
+
+def test_the_oldest_snapshot_is_told_where_the_store_is_a_server(store, queue):
+    queue.enqueue()
+    snapshot = queue.stats().oldest_snapshot
+    if store.kind.startswith("sqlite"):
+        assert snapshot is None, "readers of a file keep nothing from being removed"
+    else:
+        # Who has one at this moment is the server's affair; tests/postgres/test_health.py has somebody hold one.
+        assert snapshot is None or (isinstance(snapshot, Snapshot) and snapshot.transactions >= 0)
+    assert Stats(oldest_snapshot=Snapshot("slot", "a", None, None, 9)) == Stats(), "no part of what is compared"
 
 
 def test_queued_due_and_running_jobs_are_counted_by_queue(store, queue):

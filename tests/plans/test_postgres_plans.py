@@ -175,12 +175,14 @@ CLAIMS = {
 RARELY = {
     "notify": "no row",
     "notify_check": "no row",
+    "schema_access": "at opening",
     "schema_exists": "at opening",
     "schema_identity": "once per connection of the caller's",
     "schema_lock": "while migrating",
     "schema_version": "at opening",
     "set_lane_limit": "one row",
     "set_lane_limit_none": "one row",
+    "stats_snapshot": "one row per session",
     "claim": "below, in its variants",
     "recover_claim": "one row, by its key, after the death of a process",
 }

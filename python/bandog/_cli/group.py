@@ -8,7 +8,7 @@ from click.core import ParameterSource
 from bandog._cli.exits import EXIT_CODES, INTERRUPTED, OK
 from bandog._cli.looking import dead, get, jobs, stats
 from bandog._cli.managing import cancel, fail_lane, purge, requeue
-from bandog._cli.migrating import migrate
+from bandog._cli.migrating import grants, migrate
 from bandog._cli.producing import enqueue
 from bandog._cli.pulling import ack, claim, fail
 from bandog._cli.session import Session
@@ -72,6 +72,6 @@ def demo(context: click.Context, /, *, file: str) -> int:
 
 for command in (
     *(enqueue, worker, claim, ack, fail, get, jobs, dead, stats),
-    *(requeue, cancel, fail_lane, purge, migrate, demo),
+    *(requeue, cancel, fail_lane, purge, migrate, grants, demo),
 ):
     commands.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -13,9 +14,15 @@ from bandog._cli.verb import verb
 
 if TYPE_CHECKING:
     from bandog._cli.session import Session
-    from bandog.answers import Page
+    from bandog.answers import Page, Snapshot
 
 __all__ = ["dead", "get", "jobs", "stats"]
+
+MINUTE = 60.0
+"""How old a snapshot is in seconds before it is worth a line."""
+
+MANY_TRANSACTIONS = 100_000
+"""The same of one whose time is not known: as many as a busy server begins in some minutes."""
 
 _limit = click.option("--limit", type=int, default=100, show_default=True, help="The most jobs.")
 _after = click.option("--after", metavar="NEXT", help="Go on where the page before ended.")
@@ -120,6 +127,7 @@ def stats(session: Session, *, bound: int) -> None:
             },
             "outcomes": dict(found.outcomes),
             "bound": found.bound,
+            "oldest_snapshot": None if found.oldest_snapshot is None else asdict(found.oldest_snapshot),
         }
         session.table(lambda: document, (), ())
     elif is_terminal():
@@ -129,3 +137,20 @@ def stats(session: Session, *, bound: int) -> None:
     else:
         # One table cannot hold both: the first word says which a line belongs to.
         session.table(dict, (), [("queue", *row) for row in queues] + [("outcome", *row) for row in outcomes])
+    if found.oldest_snapshot is not None and _is_worth_a_line(found.oldest_snapshot):
+        session.note(_told(found.oldest_snapshot))
+
+
+def _is_worth_a_line(snapshot: Snapshot) -> bool:
+    """Whether somebody should be told. Where the time is not known, the transactions since then stand for it."""
+    return snapshot.transactions >= MANY_TRANSACTIONS if snapshot.age is None else snapshot.age > MINUTE
+
+
+def _told(snapshot: Snapshot) -> str:
+    what = {"session": "session", "prepared": "prepared transaction", "slot": "replication slot"}[snapshot.kind]
+    name = f" ({snapshot.application})" if snapshot.application else ""
+    since = "" if snapshot.age is None else f"{snapshot.age:.0f} s, "
+    return safe(
+        f"{what} {snapshot.holder}{name} has kept dead rows from being removed for {since}{snapshot.transactions} "
+        "transactions: tables grow until it ends"
+    )

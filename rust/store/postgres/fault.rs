@@ -30,6 +30,8 @@ pub(super) enum Refusal {
     Full,
     /// The tables are not what this version expects.
     Schema(String),
+    /// The role may not do that, in the server's words.
+    Denied(String),
     /// Anything else, in the server's words.
     Failed(String),
     /// An error of the engine's own.
@@ -86,9 +88,7 @@ impl Fault {
             {
                 Self::Refused(Refusal::Schema(message))
             }
-            code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                Self::broken(format!("{message}; grant this role what bandog's documentation lists"))
-            }
+            code if *code == SqlState::INSUFFICIENT_PRIVILEGE => Self::Refused(Refusal::Denied(message)),
             _ => Self::broken(message),
         }
     }
@@ -107,7 +107,8 @@ impl Fault {
     /// What went wrong on the way to a connection, in words.
     pub(super) fn problem(self) -> String {
         match self {
-            Self::Lost(problem) | Self::Refused(Refusal::Failed(problem) | Refusal::Schema(problem)) => problem,
+            Self::Lost(problem)
+            | Self::Refused(Refusal::Failed(problem) | Refusal::Schema(problem) | Refusal::Denied(problem)) => problem,
             Self::Refused(Refusal::Full) => "no room on the server's disk".into(),
             Self::Refused(Refusal::Own(error)) => error.to_string(),
             Self::Busy | Self::Unprepared => "the server is busy".into(),
@@ -137,6 +138,11 @@ impl Fault {
             Self::Refused(Refusal::Schema(message)) => Error::SchemaMismatch {
                 target,
                 problem: format!("{message}: the tables are not those of this version; run `bandog migrate`"),
+            },
+            // While opening and migrating: later there is more to say, see `access`.
+            Self::Refused(Refusal::Denied(message)) => Error::StoreFailed {
+                target,
+                problem: format!("{message}; nothing was changed. Do this as the role that owns the schema"),
             },
             Self::Refused(Refusal::Failed(problem)) => Error::StoreFailed { target, problem },
             Self::Refused(Refusal::Own(error)) => error,

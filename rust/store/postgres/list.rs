@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::fault::Fault;
 use super::read::read_jobs;
 use super::shared::Shared;
 use super::transaction::Transaction;
-use super::values::{Time, count, get, optional_time, outcome_kind, storable, time};
+use super::values::{Time, count, get, optional_time, outcome_kind, storable, time, unsigned};
 use crate::job::{JobRecord, Micros, OutcomeKind};
-use crate::management::{Cursor, JobsRequest, Page, QueueStats, StateFilter, Stats};
+use crate::management::{Cursor, JobsRequest, Page, QueueStats, Snapshot, StateFilter, Stats};
 
 /// A place in a list, and the id of the job there.
 type Entry = (Cursor, String);
@@ -117,5 +118,17 @@ pub(super) async fn stats(transaction: &Transaction<'_>, shared: &Shared, bound:
     }
     let outcomes =
         OutcomeKind::ALL.into_iter().map(|kind| (kind, sizes.get(kind.as_str()).copied().unwrap_or(0))).collect();
-    Ok(Stats { queues: by_queue.into_iter().collect(), outcomes })
+    let oldest_snapshot =
+        transaction.query(&shared.sql.stats_snapshot, &[]).await?.first().map(snapshot).transpose()?;
+    Ok(Stats { queues: by_queue.into_iter().collect(), outcomes, oldest_snapshot })
+}
+
+fn snapshot(row: &Row) -> Result<Snapshot, Fault> {
+    Ok(Snapshot {
+        kind: get(row, "kind")?,
+        holder: get(row, "holder")?,
+        application: get::<Option<String>>(row, "application")?.filter(|name| !name.is_empty()),
+        age: get::<Option<i64>>(row, "age")?.map(|age| age.max(0)),
+        transactions: unsigned(row, "transactions")?,
+    })
 }

@@ -1,6 +1,7 @@
 //! The store on a PostgreSQL server, for any number of hosts.
 //!
-//! - `address`, `place`, `password`, `options`, `schema`: where the server is, what is asked of it, and which tables are there
+//! - `address`, `place`, `password`, `options`, `schema`, `access`: where the server is, what is asked of it, which tables are
+//!   there, and what may be done with them
 //! - `connect`, `socket`, `descriptors`, `tls`, `certificate`, `trouble`: a connection, encrypted as `sslmode` says, and why there is none
 //! - `link`, `backend`, `plans`, `transaction`, `fault`: a connection per duty, whether its session is its own, what it keeps and has
 //!   prepared, a transaction on it, and what may be done when it fails
@@ -13,6 +14,7 @@
 //! One thread, `bandog-postgres`, does all of it on a runtime of its own; callers hand requests over and wait for their
 //! completion. The server's clock rules every time that is stored.
 
+mod access;
 mod address;
 mod backend;
 mod cancel;
@@ -124,6 +126,15 @@ impl PostgresStore {
     /// As [`PostgresStore::open`].
     pub fn migration_status(url: &str, options: PostgresOptions) -> Result<(u32, u32)> {
         thread::alone(url, options, async |shared: &Shared, link: &mut Link| schema::status(shared, link).await)
+    }
+
+    /// Remove everything that the migrations made, jobs included, and the schema where nothing else is in it. Returns the
+    /// version that was there, 0 for none, and whether the schema is gone.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`], and what the server refuses.
+    pub fn uninstall(url: &str, options: PostgresOptions) -> Result<(u32, bool)> {
+        thread::alone(url, options, async |shared: &Shared, link: &mut Link| schema::uninstall(shared, link).await)
     }
 
     /// The server, as messages name it.
@@ -334,7 +345,12 @@ impl Store for PostgresStore {
     fn lock_runtime(&self, runtime: Runtime) -> Result<RuntimeLock> {
         self.opened_in.check()?;
         match runtime {
-            Runtime::Lease => Ok(Box::new(())),
+            Runtime::Lease => {
+                // A worker that may not claim would be told so by each claim, for ever.
+                let shared = self.shared();
+                shared.access.get().map_or(Ok(()), |access| access.may_run(shared))?;
+                Ok(Box::new(()))
+            }
             Runtime::Probe => Err(no_probe()),
         }
     }

@@ -1,14 +1,15 @@
 //! What the links of one store share.
 
 use std::pin::pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::access::Access;
 use super::address::Address;
 use super::levels::Levels;
 use super::notify::Notices;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) sql: Statements,
     pub(super) options: PostgresOptions,
     pub(super) levels: Mutex<Levels>,
+    /// What the role may do, as it was at opening.
+    pub(super) access: OnceLock<Access>,
     /// Who is told of changes.
     pub(super) changes: Changes,
     /// What other hosts are told of, and tell.
@@ -57,6 +60,7 @@ impl Shared {
             sql: Statements::new(&options.schema.quoted()),
             options,
             levels: Mutex::default(),
+            access: OnceLock::new(),
             changes: Changes::default(),
             notices: Notices::default(),
             complaints: Seldom::new(COMPLAINT_PAUSE),
@@ -182,6 +186,14 @@ impl Shared {
 
     /// What a caller is told about a fault of a call that began at `asked_at`.
     pub(super) fn error(&self, fault: super::fault::Fault, asked_at: Instant) -> Error {
-        fault.error(self.target(), asked_at.elapsed())
+        match (&fault, self.access.get()) {
+            (super::fault::Fault::Refused(super::fault::Refusal::Denied(message)), Some(access)) => {
+                Error::StoreFailed {
+                    target: self.target().to_owned(),
+                    problem: access.refused(message, &self.options.schema),
+                }
+            }
+            _ => fault.error(self.target(), asked_at.elapsed()),
+        }
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn stats(transaction: &Transaction<'_>, bound: u32) -> Result<Stats> 
         };
         outcomes.push((kind, size.unwrap_or(0)));
     }
-    Ok(Stats { queues: by_queue.into_iter().collect(), outcomes })
+    Ok(Stats { queues: by_queue.into_iter().collect(), outcomes, oldest_snapshot: None })
 }
 
 /// The oldest claim that a liveness probe stands for, after a place among them.

@@ -64,11 +64,13 @@ CREATE INDEX ready_late ON bandog.ready (queue, priority DESC, available_at, num
 -- The jobs of one lane. The default lane is left out, so that jobs which use no lanes do not pay for them.
 CREATE INDEX ready_lane ON bandog.ready (queue, lane, number) WHERE lane <> 'default';
 
--- How many jobs of a lane may be queued, where that is bounded.
+-- How many jobs of a lane may be queued, where that is bounded. Nothing is ever written to `held`: a role that may write
+-- it and nothing else may lock the row while it counts the lane's jobs, and change no bound.
 CREATE TABLE bandog.lane_limit (
     queue  pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
     lane   pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
     most   bigint NOT NULL,
+    held   boolean,
     PRIMARY KEY (queue, lane)
 );
 
