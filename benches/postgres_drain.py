@@ -1,4 +1,4 @@
-"""Workers drain preloaded no-op jobs on PostgreSQL, beside the raw loop and the rivals: ``python benches/postgres_drain.py``.
+"""Workers drain preloaded jobs on PostgreSQL, beside a raw loop and rivals: ``python benches/postgres_drain.py``.
 
 Tables of one run, on one server with ``synchronous_commit=on``:
 
@@ -6,9 +6,9 @@ Tables of one run, on one server with ``synchronous_commit=on``:
 - one and four worker processes beside the rivals, each at its best setting of those that are tried first;
 - jobs that sleep for 1 ms.
 
-``--backlog`` and ``--snapshot`` are runs of their own (``postgres_standing.py``): many waiting jobs, and a snapshot that is
-held open for ``--seconds``. Each side of each round is made of fresh processes on a fresh database, rounds of all sides
-alternate, and medians count.
+``--backlog`` and ``--snapshot`` are runs of their own (``postgres_standing.py``): many waiting jobs, and a snapshot that
+is held open for ``--seconds``. Each side of each round is made of fresh processes on a fresh database, rounds of all
+sides alternate, and medians count.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def against_rivals(rounds: Rounds, bests: dict[str, Side], title: str, bandog: S
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--setting", action="append", choices=[*WORKERS, *SLEEPERS], help="only this one of bandog's")
-    options.add_argument("--backlog", action="store_true", help="1,000 against 1,000,000 waiting jobs, and nothing else")
+    options.add_argument(
+        "--backlog", action="store_true", help="1,000 against 1,000,000 waiting jobs, and nothing else"
+    )
     options.add_argument("--snapshot", action="store_true", help="with a snapshot held, and nothing else")
     options.add_argument("--seconds", type=int, default=300, help="how long the snapshot is held")
     given = options.parse_args()

@@ -1,8 +1,8 @@
 """Enqueueing on PostgreSQL, beside a raw insert and the rivals: ``python benches/postgres_enqueue.py``.
 
-One by one, each waiting for its commit: one caller, and 16 at once (threads here, coroutines or promises there). In bulk:
-1,000 jobs per call, and all in one call. Each side of each round is a fresh process on a fresh database, rounds of all
-sides alternate, and medians count.
+One by one, each waiting for its commit: one caller, and 16 at once (threads here, coroutines or promises there). In
+bulk: 1,000 jobs per call, and all in one call. Each side of each round is a fresh process on a fresh database, rounds
+of all sides alternate, and medians count.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How long from enqueueing to the executor's start on PostgreSQL, with an idle worker: ``python benches/postgres_latency.py``.
+"""From enqueueing to the executor's start on PostgreSQL, idle worker: ``python benches/postgres_latency.py``.
 
-The worker runs in the same process or in another one. Beside bandog stand the rivals, and what the machine allows: the raw
-loop inserts a job and tells a thread through a queue, or another process by NOTIFY, which claims it. Each side is alone on
-the server while it is measured, in fresh processes; the sides take turns in rounds, whose samples are put together. Times
-are of one clock for all processes, since the call began, its commit included, and since it returned (below zero: the
-executor was faster).
+The worker runs in the same process or in another one. Beside bandog stand the rivals, and what the machine allows:
+the raw loop inserts a job and tells a thread through a queue, or another process by NOTIFY, which claims it. Each
+side is alone on the server while it is measured, in fresh processes; the sides take turns in rounds, whose samples
+are put together. Times are of one clock for all processes, since the call began, its commit included, and since it
+returned (below zero: the executor was faster).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def main() -> int:
     given = options.parse_args()
     rounds, samples = (1, 10) if given.quick else (given.rounds, given.samples)
     with serve(given.url) as server:
-        introduce(server, f"{rounds} rounds of {samples} samples, pauses of about {given.pause * 1000:g} ms, milliseconds")
+        introduce(
+            server, f"{rounds} rounds of {samples} samples, pauses of about {given.pause * 1000:g} ms, milliseconds"
+        )
         sides = all_sides(chosen_rivals(given))
         found: dict[str, dict[str, list[float]]] = {name: {"since_call": [], "since_return": []} for name in sides}
         for _ in range(rounds):

@@ -1,7 +1,7 @@
 """bandog and the raw loop as sides of the PostgreSQL benches, with the verbs of ``rivals/serving.py``.
 
-``python postgres_ours.py URL VERB JSON``, where the option ``side`` is ``bandog`` or ``raw``. A drain ends by itself: the
-worker runs as a burst, and the raw loop until it claims nothing.
+``python postgres_ours.py URL VERB JSON``, where the option ``side`` is ``bandog`` or ``raw``. A drain ends by itself:
+the worker runs as a burst, and the raw loop until it claims nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import raw_postgres
@@ -27,7 +27,7 @@ from rivals.serving import NUMBER, PATIENCE, SLEEP, WARM_UP, say
 import bandog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Options = dict[str, Any]
 
@@ -50,7 +50,12 @@ async def sleep_async(job: Any, _cancel: Any) -> None:
     await asyncio.sleep(SLEEP)
 
 
-JOBS = {("nothing", False): nothing, ("sleep", False): sleep, ("nothing", True): nothing_async, ("sleep", True): sleep_async}
+JOBS = {
+    ("nothing", False): nothing,
+    ("sleep", False): sleep,
+    ("nothing", True): nothing_async,
+    ("sleep", True): sleep_async,
+}
 
 
 def prepare(url: str, options: Options) -> None:
@@ -92,34 +97,40 @@ def drain_raw(url: str, options: Options) -> None:
 
 
 def raw_execute(options: Options, pool: ThreadPoolExecutor) -> Callable[[list[tuple[Any, ...]]], object]:
+    """The same jobs on rows, as many at once as the worker has them."""
     loops = threading.local()  # a thread of the raw loop has an event loop of its own
-
-    def one_by_one(rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            json.loads(row[3])
-
-    def sleep_once(row: tuple[Any, ...]) -> None:
-        json.loads(row[3])
-        time.sleep(SLEEP)
+    execute: Any = JOBS[options["job"], options["is_async"]]
 
     async def gathered(rows: list[tuple[Any, ...]]) -> None:
-        async def run(row: tuple[Any, ...]) -> None:
-            json.loads(row[3])
-            if options["job"] == "sleep":
-                await asyncio.sleep(SLEEP)
-
-        await asyncio.gather(*map(run, rows))
+        await asyncio.gather(*(execute(Claimed(row), None) for row in rows))
 
     def in_loop(rows: list[tuple[Any, ...]]) -> None:
         if not hasattr(loops, "runner"):
             loops.runner = asyncio.Runner()
         loops.runner.run(gathered(rows))
 
+    def one_by_one(rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            execute(Claimed(row), None)
+
     if options["is_async"]:
         return in_loop
     if options["job"] == "sleep":
-        return lambda rows: list(pool.map(sleep_once, rows))
+        return lambda rows: list(pool.map(lambda row: execute(Claimed(row), None), rows))
     return one_by_one
+
+
+class Claimed:
+    """What the raw loop hands to an executor: its payload is parsed when it is read, as bandog's."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self.row = row
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.row[3])
 
 
 def wait_for(line: str) -> None:
@@ -216,12 +227,11 @@ def telling(tell: Callable[[int], object], options: Options) -> Any:
     return start_async if options["is_async"] else start
 
 
-def raw_latency(
-    url: str, options: Options, stack: ExitStack, starts: queues.SimpleQueue[int]
-) -> Callable[[], object]:
-    """The raw loop is told of a job through a queue: there is no faster way within a process. Between two, by NOTIFY."""
+def raw_latency(url: str, options: Options, stack: ExitStack, starts: queues.SimpleQueue[int]) -> Callable[[], object]:
+    """The raw loop is told of a job through a queue, than which nothing is faster, and in another process by NOTIFY."""
     raw = stack.enter_context(closing(RawConnection(url)))
     if options["other"]:
+
         def ingest() -> None:
             with raw.connection.pipeline():
                 raw.ingest(1)

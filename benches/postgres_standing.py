@@ -48,7 +48,7 @@ SIDES: dict[str, Callable[[str], Any]] = {"bandog": Pull, "raw": RawConnection}
 def measure_snapshot(server: str, seconds: int) -> None:
     """Jobs per second while another connection holds a snapshot: the first minute beside the last."""
     part = min(60, seconds / 3)
-    print(f"A snapshot is held for {seconds} s; ingest + claim + settle in batches of {BATCH}, one connection's caller.\n")
+    print(f"A snapshot is held for {seconds} s; ingest + claim + settle in batches of {BATCH}, jobs per second.\n")
     print(f"| side | first {part:g} s | last {part:g} s | last / first | each tenth of the time |")
     print("| --- | --- | --- | --- | --- |")
     for name, make in SIDES.items():
@@ -60,13 +60,15 @@ def measure_snapshot(server: str, seconds: int) -> None:
                 holder.execute("SELECT count(*) FROM bandog.job")  # from here on vacuum removes nothing
                 ends = ends_of_steps(side, seconds)
                 holder.rollback()
-        first, last = (BATCH * sum(low < end <= high for end in ends) / part for low, high in ((0, part), (seconds - part, seconds)))
-        tenths = [
-            BATCH * sum(tenth * seconds / 10 < end <= (tenth + 1) * seconds / 10 for end in ends) / (seconds / 10)
-            for tenth in range(10)
-        ]
-        cells = " ".join(f"{rate:,.0f}" for rate in tenths)
+        first, last = rate(ends, 0, part), rate(ends, seconds - part, seconds)
+        tenth = seconds / 10
+        cells = " ".join(f"{rate(ends, tenth * number, tenth * (number + 1)):,.0f}" for number in range(10))
         print(f"| {name} | {first:,.0f} | {last:,.0f} | {last / first:.2f} | {cells} |", flush=True)
+
+
+def rate(ends: list[float], since: float, until: float) -> float:
+    """Jobs per second of the steps that ended in that time."""
+    return BATCH * sum(since < end <= until for end in ends) / (until - since)
 
 
 def step(side: Any) -> None:

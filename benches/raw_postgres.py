@@ -1,4 +1,4 @@
-"""The raw SQL loop that bandog is measured against on PostgreSQL: psycopg on the same four tables, no checks and no API.
+"""The raw SQL loop that bandog is measured against on PostgreSQL: psycopg on the same tables, no checks, no API.
 
 Claim and settle are one batched, prepared statement each, with binary parameters and results, one commit a batch. What
 they do is what has to be done: a claim deletes the ready rows, inserts leases under a token, and reads the payloads; a

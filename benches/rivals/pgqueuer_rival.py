@@ -1,8 +1,8 @@
 """PgQueuer, in the bench's terms.
 
-Its completions are always buffered, up to a batch or 0.1 s, and its event loop is uvloop, as its command line has it. The
-setting is ``batch_size``, the number of jobs per dequeue; 10, 100 and 1000 are tried. It runs on a pool of connections:
-on a single one, dequeuing and recording wait for each other.
+Its completions are always buffered, up to a batch or 0.1 s, and its event loop is uvloop, as its command line has it.
+The setting is ``batch_size``, the number of jobs per dequeue; 10, 100 and 1000 are tried. It runs on a pool of
+connections: on a single one, dequeuing and recording wait for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncpg
 import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgPoolDriver
-from pgqueuer.models import Job
+from pgqueuer.models import Job  # noqa: TC002 - its decorator reads the annotation
 from pgqueuer.queries import Queries
 from serving import PAYLOAD, main
 

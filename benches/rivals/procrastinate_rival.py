@@ -1,7 +1,7 @@
 """Procrastinate, in the bench's terms.
 
-The setting is the worker's ``concurrency``; 1, 10 and 50 are tried. It fetches and finishes each job by itself. Finished
-jobs are kept, as bandog keeps them.
+The setting is the worker's ``concurrency``; 1, 10 and 50 are tried. It fetches and finishes each job by itself.
+Finished jobs are kept, as bandog keeps them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Imported in the rivals' own environment: it needs nothing but Python. ``python x_rival.py URL VERB JSON`` with
 
 - ``prepare``: make the tables, and preload ``jobs`` in bulk; answers the seconds of the preloading;
-- ``drain``: says that it is ready; after the line ``go``, starts a worker and prints how many jobs it has executed, whenever
-  that has changed; answers the line ``pending`` with the number of jobs that are not yet recorded as done;
+- ``drain``: says that it is ready; after the line ``go``, starts a worker and prints how many jobs it has executed,
+  whenever that has changed; answers the line ``pending`` with the number of jobs that are not yet recorded as done;
 - ``enqueue``: ``jobs`` one by one, ``at_once`` of them at a time, or ``bulk`` of them per call; answers the seconds;
 - ``latency``: enqueues a job, waits for its start and pauses, ``samples`` times; with ``other``, the worker is another
   process. Answers milliseconds since the call of enqueue and since its return;
