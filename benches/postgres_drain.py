@@ -6,9 +6,9 @@ Tables of one run, on one server with ``synchronous_commit=on``:
 - one and four worker processes beside the rivals, each at its best setting of those that are tried first;
 - jobs that sleep for 1 ms.
 
-``--backlog`` and ``--snapshot`` are runs of their own (``postgres_standing.py``): many waiting jobs, and a snapshot that
-is held open for ``--seconds``. Each side of each round is made of fresh processes on a fresh database, rounds of all
-sides alternate, and medians count.
+``--backlog`` and ``--snapshot`` are runs of their own (``postgres_standing.py``): many waiting jobs, and a snapshot
+that is held open for ``--seconds``. Each side of each round is made of fresh processes on a fresh database, rounds of
+all sides alternate, and medians count.
 """
 
 from __future__ import annotations
