@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from postgres_server import fresh_database, serve
-from postgres_sides import Side, chosen_rivals, introduce, load, median, ours, parser
+from postgres_server import serve
+from postgres_sides import Side, chosen_rivals, database_of, introduce, load, median, ours, parser
 
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "one by one": (2_000, {}),
@@ -22,7 +22,7 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def rate(server: str, side: Side, jobs: int, options: dict[str, Any]) -> float:
-    with fresh_database(server) as url:
+    with database_of(server, side) as url:
         return jobs / side.ask(url, "enqueue", jobs=jobs, **options)["seconds"]
 
 

@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from measuring import percentile
-from postgres_server import fresh_database, serve
-from postgres_sides import Side, chosen_rivals, introduce, load, ours, parser
+from postgres_server import serve
+from postgres_sides import Side, chosen_rivals, database_of, introduce, load, ours, parser
 
 CHOSEN: dict[str, Any] = {"graphile": 10, "pgqueuer": 10, "awa": [100, 1], "procrastinate": 10}
 """An idle worker has all its slots free: the settings that the rivals' documentation starts from."""
@@ -48,7 +48,7 @@ def main() -> int:
         found: dict[str, dict[str, list[float]]] = {name: {"since_call": [], "since_return": []} for name in sides}
         for _ in range(rounds):
             for name, side in sides.items():
-                with fresh_database(server) as url:
+                with database_of(server, side) as url:
                     answer = side.ask(url, "latency", samples=samples, pause=given.pause)
                 for since, values in answer.items():
                     found[name][since] += values

@@ -58,8 +58,12 @@ JOBS = {
 }
 
 
-def prepare(url: str, options: Options) -> None:
+def prepare(url: str, _options: Options) -> None:
     bandog.migrate(url)
+    say({})
+
+
+def preload(url: str, options: Options) -> None:
     with bandog.connect(url) as queue:
         say({"seconds": add(queue, options["jobs"], options.get("bulk", 1000))})
 
@@ -149,7 +153,6 @@ def answer(done: int) -> None:
 
 
 def enqueue(url: str, options: Options) -> None:
-    bandog.migrate(url)
     jobs, at_once = options["jobs"], options.get("at_once", 1)
     with ExitStack() as stack:
         one: list[Callable[[], object]]
@@ -181,7 +184,6 @@ def enqueue(url: str, options: Options) -> None:
 
 
 def latency(url: str, options: Options) -> None:
-    bandog.migrate(url)
     with ExitStack() as stack:
         starts: queues.SimpleQueue[int] = queues.SimpleQueue()
         if options["other"]:
@@ -277,7 +279,7 @@ def work(url: str, options: Options) -> None:
                     pass
 
 
-VERBS = {"prepare": prepare, "drain": drain, "enqueue": enqueue, "latency": latency, "work": work}
+VERBS = {"prepare": prepare, "preload": preload, "drain": drain, "enqueue": enqueue, "latency": latency, "work": work}
 
 if __name__ == "__main__":
     VERBS[sys.argv[2]](sys.argv[1], json.loads(sys.argv[3]))

@@ -54,7 +54,10 @@ def execute(url: str, statement: str, parameters: tuple[Any, ...] = ()) -> list[
 def serve(url: str | None) -> Iterator[str]:
     """The URL of a server, which is started where none is named, and stopped afterwards."""
     if url:
-        yield url
+        try:
+            yield url
+        finally:
+            _drop_all(url)
         return
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="bandog-bench-postgres-"))
@@ -124,16 +127,30 @@ def settings(url: str) -> str:
     )
 
 
-@contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """The URL of an empty database, dropped afterwards, with nothing of the last one still to be written."""
+def create_database(server: str, template: str | None = None) -> tuple[str, str]:
+    """A database of the bench, and its URL: empty, or a copy of another one."""
     name = f"bandog_bench_{os.getpid()}_{next(NUMBERS)}"
-    execute(server, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+    made_of = template or "template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+    execute(server, f"CREATE DATABASE {name} TEMPLATE {made_of}")
+    return name, urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+@contextmanager
+def fresh_database(server: str, template: str | None = None) -> Iterator[str]:
+    """The URL of a database of its own, dropped afterwards, with nothing of the last one still to be written."""
+    name, url = create_database(server, template)
     try:
-        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+        yield url
     finally:
         execute(server, f"DROP DATABASE {name} WITH (FORCE)")
         execute(server, "CHECKPOINT")
+
+
+def _drop_all(server: str) -> None:
+    """What the bench has left on a server that is not its own."""
+    mine = f"bandog\\_bench\\_{os.getpid()}\\_%"
+    for (name,) in execute(server, "SELECT datname FROM pg_database WHERE datname LIKE %s", (mine,)):
+        execute(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def settle_down(url: str) -> None:

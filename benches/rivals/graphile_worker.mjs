@@ -48,13 +48,16 @@ const startWorker = (execute, local) =>
 const verbs = {
     async prepare() {
         await utils.migrate();
+        say({});
+    },
+
+    async preload() {
         const start = now();
         await add(options.jobs, options.bulk ?? 1000);
         say({ seconds: seconds(start) });
     },
 
     async enqueue() {
-        await utils.migrate();
         const atOnce = options.at_once ?? 1;
         const oneByOne = async (number) => {
             for (let done = 0; done < number; done += 1) await utils.addJob("bench", PAYLOAD);
@@ -95,7 +98,6 @@ const verbs = {
     },
 
     async latency() {
-        await utils.migrate();
         const waiting = [];
         const moments = [];
         const told = (moment) => (waiting.length ? waiting.shift()(moment) : moments.push(moment));

@@ -7,6 +7,7 @@ Finished jobs are kept, as bandog keeps them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import procrastinate
@@ -51,4 +52,5 @@ class ProcrastinateRival:
 
 
 if __name__ == "__main__":
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)  # it warns of apps in a main module, once a process
     main(ProcrastinateRival)

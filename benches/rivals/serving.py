@@ -2,7 +2,8 @@
 
 Imported in the rivals' own environment: it needs nothing but Python. ``python x_rival.py URL VERB JSON`` with
 
-- ``prepare``: make the tables, and preload ``jobs`` in bulk; answers the seconds of the preloading;
+- ``prepare``: makes the tables;
+- ``preload``: adds ``jobs`` in bulk; answers the seconds;
 - ``drain``: says that it is ready; after the line ``go``, starts a worker and prints how many jobs it has executed,
   whenever that has changed; answers the line ``pending`` with the number of jobs that are not yet recorded as done;
 - ``enqueue``: ``jobs`` one by one, ``at_once`` of them at a time, or ``bulk`` of them per call; answers the seconds;
@@ -69,9 +70,14 @@ def say(value: Any) -> None:
     print(json.dumps(value), flush=True)
 
 
-async def prepare(rival: Rival, options: dict[str, Any]) -> None:
+async def prepare(rival: Rival, _options: dict[str, Any]) -> None:
     await rival.open()
     await rival.prepare()
+    say({})
+
+
+async def preload(rival: Rival, options: dict[str, Any]) -> None:
+    await rival.open()
     start = time.perf_counter()
     await add(rival, options["jobs"], options.get("bulk", 1000))
     say({"seconds": time.perf_counter() - start})
@@ -84,7 +90,6 @@ async def add(rival: Rival, jobs: int, bulk: int) -> None:
 
 async def enqueue(rival: Rival, options: dict[str, Any]) -> None:
     await rival.open()
-    await rival.prepare()
     jobs, at_once = options["jobs"], options.get("at_once", 1)
 
     async def one_by_one(number: int) -> None:
@@ -132,7 +137,6 @@ async def drain(rival: Rival, options: dict[str, Any]) -> None:
 
 async def latency(rival: Rival, options: dict[str, Any]) -> None:
     await rival.open()
-    await rival.prepare()
     starts: asyncio.Queue[int] = asyncio.Queue()
     if options["other"]:
         arguments = [sys.executable, *sys.argv[:2], "work", json.dumps(options)]
@@ -176,7 +180,7 @@ async def work(rival: Rival, _options: dict[str, Any]) -> None:
     await asyncio.Event().wait()
 
 
-VERBS = {"prepare": prepare, "drain": drain, "enqueue": enqueue, "latency": latency, "work": work}
+VERBS = {"prepare": prepare, "preload": preload, "drain": drain, "enqueue": enqueue, "latency": latency, "work": work}
 
 
 def main(rival: type[Rival], run: Any = asyncio.run) -> None:
