@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from postgres_server import serve
 from postgres_sides import SETTINGS, Side, chosen_rivals, drain, introduce, load, median, ours, parser
 from postgres_standing import measure_backlog, measure_snapshot
 from raw_postgres import SHAPES
+
+if TYPE_CHECKING:
+    import argparse
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,31 @@ def against_rivals(rounds: Rounds, bests: dict[str, Side], title: str, bandog: S
         print(f"| {name} | {setting} | {rate:,.0f} | {rates['bandog'] / rate:.2f} |", flush=True)
 
 
+def measure_tables(rounds: Rounds, given: argparse.Namespace) -> None:
+    tables = given.table or ["raw", "rivals"]
+    if "raw" in tables:
+        wanted = given.setting or [*WORKERS, *SLEEPERS]
+        against_raw(rounds, {name: value for name, value in {**WORKERS, **SLEEPERS}.items() if name in wanted})
+    if "rivals" in tables and (rivals := chosen_rivals(given)):
+        bests = best_settings(rounds, rivals)
+        against_rivals(rounds, bests, "One worker process:", WORKERS[BEST])
+        against_rivals(rounds, bests, "Four worker processes:", WORKERS[BEST], processes=4)
+        sleeper = SLEEPERS["coroutines 1000, 1 ms"]
+        against_rivals(rounds, bests, "One worker process, jobs that sleep 1 ms:", sleeper, job="sleep")
+
+
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--setting", action="append", choices=[*WORKERS, *SLEEPERS], help="only this one of bandog's")
+    options.add_argument("--table", action="append", choices=["raw", "rivals"], help="only this; may be repeated")
+    options.add_argument("--share", type=float, default=1.0, help="of the jobs; 0.1 for a first look")
     options.add_argument(
         "--backlog", action="store_true", help="1,000 against 1,000,000 waiting jobs, and nothing else"
     )
     options.add_argument("--snapshot", action="store_true", help="with a snapshot held, and nothing else")
     options.add_argument("--seconds", type=int, default=300, help="how long the snapshot is held")
     given = options.parse_args()
-    rounds_of, share = (1, 0.02) if given.quick else (given.rounds, 1.0)
+    rounds_of, share = (1, 0.02) if given.quick else (given.rounds, given.share)
     with serve(given.url) as server:
         introduce(server, f"median of {rounds_of} rounds, jobs per second")
         if given.backlog:
@@ -133,15 +151,7 @@ def main() -> int:
         elif given.snapshot:
             measure_snapshot(server, 6 if given.quick else given.seconds)
         else:
-            rounds = Rounds(server, rounds_of, share)
-            wanted = given.setting or [*WORKERS, *SLEEPERS]
-            against_raw(rounds, {name: value for name, value in {**WORKERS, **SLEEPERS}.items() if name in wanted})
-            if rivals := chosen_rivals(given):
-                bests = best_settings(rounds, rivals)
-                against_rivals(rounds, bests, "One worker process:", WORKERS[BEST])
-                against_rivals(rounds, bests, "Four worker processes:", WORKERS[BEST], processes=4)
-                sleeper = SLEEPERS["coroutines 1000, 1 ms"]
-                against_rivals(rounds, bests, "One worker process, jobs that sleep 1 ms:", sleeper, job="sleep")
+            measure_tables(Rounds(server, rounds_of, share), given)
         print(f"\n{load()}")
     return 0
 
