@@ -129,6 +129,7 @@ def measure_tables(rounds: Rounds, given: argparse.Namespace) -> None:
         against_rivals(rounds, bests, "One worker process:", WORKERS[BEST])
         against_rivals(rounds, bests, "Four worker processes:", WORKERS[BEST], processes=4)
         sleeper = SLEEPERS["coroutines 1000, 1 ms"]
+        bests = {name: rival.having(setting=SETTINGS[name][-1]) for name, rival in rivals.items()}  # the most at once
         against_rivals(rounds, bests, "One worker process, jobs that sleep 1 ms:", sleeper, job="sleep")
 
 
