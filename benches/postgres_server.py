@@ -72,7 +72,9 @@ def serve(url: str | None) -> Iterator[str]:
     options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
     command = [programs / "postgres", "-D", data, "-p", str(port), *options]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **owner)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603 - in a session of its own: Ctrl-C ends the bench first, then the server
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **owner
+        )
     own = f"postgresql://postgres@127.0.0.1:{port}/postgres"
     try:
         _wait_for(own, process, folder / "log")
