@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PAYLOAD = {"to": "ada@example.org", "n": 1}
+PAYLOAD_TEXT = json.dumps(PAYLOAD)
 
 
 def describe(folder: str | None) -> str:
