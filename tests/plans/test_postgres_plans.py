@@ -87,7 +87,7 @@ HOT: dict[str, tuple[dict[str, Any] | list[tuple[str, Any]], int, int]] = {
     "fail_lane": ([("text", "idle"), ("text", "rare"), ("text", "why"), ("int8", 50)], 50, 1500),
     "fail_lane_default": ([("text", "work"), ("text", "why"), ("int8", 50)], 50, 1500),
     "renew": (
-        [(INT8S, [*RUN[:20]]), (TEXTS, [f"token-{number}" for number in RUN[:20]]), (FLOATS, [1e6] * 20)],
+        [(INT8S, [*RUN[:20]]), (TEXTS, [f"token-{number}" for number in RUN[:20]]), ("float8", 1e6)],
         20,
         400,
     ),
@@ -382,9 +382,9 @@ def test_a_renewal_writes_no_index(filled):
     )
     hot_before, before = filled.execute(count).fetchone()
     with filled.transaction(force_rollback=True), psycopg.ClientCursor(filled) as cursor:
-        cursor.execute(f"PREPARE renewal(int8[], text[], float8[]) AS {statement('postgres', 'renew')}".encode())
+        cursor.execute(f"PREPARE renewal(int8[], text[], float8) AS {statement('postgres', 'renew')}".encode())
         tokens = [f"token-{number}" for number in RUN[:50]]
-        cursor.execute("EXECUTE renewal(%s, %s, %s)", ([*RUN[:50]], tokens, [1e6] * 50))
+        cursor.execute("EXECUTE renewal(%s, %s, %s)", ([*RUN[:50]], tokens, 1e6))
         cursor.execute("DEALLOCATE renewal")
         hot, every = filled.execute(count).fetchone()
     assert every - before == 50

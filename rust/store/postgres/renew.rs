@@ -3,10 +3,11 @@
 //! A row that somebody holds locked (a transaction of the caller's that settles the claim) is not waited for: it is answered
 //! as busy, and tried again by whoever keeps the claim, while all others are prolonged.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
@@ -15,6 +16,7 @@ use super::inbox::Inbox;
 use super::link::Link;
 use super::names::Names;
 use super::shared::Shared;
+use super::transaction::Transaction;
 use super::values::{cancel_request, factor, get, storable};
 use crate::completion::Reply;
 use crate::error::{Error, Result};
@@ -80,7 +82,9 @@ async fn attempt(
 ) -> Result<Vec<Result<Renewal>>, Fault> {
     let names: Vec<&ClaimName> = requests.iter().flat_map(|request| &request.claims).collect();
     let resolved = Names::resolve(shared, link, deadline, names.iter().copied()).await?;
-    let (mut numbers, mut tokens, mut leases) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut tokens) = (Vec::new(), Vec::new());
+    // By the length of the lease, which is nearly always one.
+    let mut lengths: BTreeMap<Micros, (Vec<i64>, Vec<&str>)> = BTreeMap::new();
     let mut seen = HashSet::new();
     for request in requests {
         for claim in &request.claims {
@@ -90,24 +94,20 @@ async fn attempt(
             {
                 numbers.push(number);
                 tokens.push(claim.lease_token());
-                leases.push(factor(request.lease));
+                let length = lengths.entry(request.lease).or_default();
+                length.0.push(number);
+                length.1.push(claim.lease_token());
             }
         }
     }
     let renewed: HashMap<(i64, String), Option<String>> = link
         .transact(shared.batch(deadline), async |transaction| {
-            let params = [
-                (&numbers as _, Type::INT8_ARRAY),
-                (&tokens as _, Type::TEXT_ARRAY),
-                (&leases as _, Type::FLOAT8_ARRAY),
-            ];
-            let rows = transaction.last(&shared.sql.renew, &params).await?;
-            rows.iter()
-                .map(|row| {
-                    let claim = (get(row, "number")?, get(row, "lease_token")?);
-                    Ok((claim, cancel_request(row)?.map(|request| request.reason)))
-                })
-                .collect()
+            let mut renewals = lengths.iter().map(|(lease, named)| renew(transaction, shared, *lease, named));
+            let renewed = match renewals.len() {
+                1 => transaction.ending(try_join_all(renewals.next())).await?,
+                _ => transaction.committing(try_join_all(renewals)).await?,
+            };
+            Ok(renewed.into_iter().flatten().collect())
         })
         .await?;
     let locked = if renewed.len() < numbers.len() {
@@ -125,6 +125,24 @@ async fn attempt(
         }
     };
     Ok(names.into_iter().map(answer).collect())
+}
+
+/// Prolong claims by one length. Returns those that held, and for what reason they are to be cancelled.
+async fn renew(
+    transaction: &Transaction<'_>,
+    shared: &Shared,
+    lease: Micros,
+    (numbers, tokens): &(Vec<i64>, Vec<&str>),
+) -> Result<Vec<((i64, String), Option<String>)>, Fault> {
+    let lease = factor(lease);
+    let params = [(numbers as _, Type::INT8_ARRAY), (tokens as _, Type::TEXT_ARRAY), (&lease as _, Type::FLOAT8)];
+    let rows = transaction.query(&shared.sql.renew, &params).await?;
+    rows.iter()
+        .map(|row| {
+            let claim = (get(row, "number")?, get(row, "lease_token")?);
+            Ok((claim, cancel_request(row)?.map(|request| request.reason)))
+        })
+        .collect()
 }
 
 /// Of the claims that were not prolonged, those that hold all the same.
