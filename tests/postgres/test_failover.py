@@ -51,7 +51,7 @@ def both(*servers: OwnServer) -> str:
 def retire(server: OwnServer, standby: OwnServer) -> None:
     """As a planned switch is made: no more writes, all that was written goes over, and the standby takes its place."""
     server.set("default_transaction_read_only", "on")
-    writing = "SELECT FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+    writing = "SELECT 1 FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
     eventually(lambda: server.execute(writing) == [], "nobody writes any more")
     eventually(lambda: is_level(server, standby), "the standby has everything")
     assert standby.execute("SELECT pg_promote()") == [(True,)]

@@ -122,7 +122,7 @@ class Storm:
 
         def recovered() -> bool:
             with suppress(psycopg.OperationalError):
-                return not self.server.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,))
+                return not self.server.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,))
             return False
 
         eventually(recovered, "the server is back")
