@@ -15,7 +15,7 @@ def main() -> None:
     with Path(path).open("rb") as namespace:
         if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter {path}")
-    os.execv(sys.executable, [sys.executable, "-X", "faulthandler", *command])
+    os.execv(sys.executable, [sys.executable, "-X", "faulthandler", *command])  # noqa: S606 - none is wanted
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from processes import PATIENCE, eventually
 
 
 class OwnServer:
-    """A server on a folder of its own, reached through a socket in it, and where ``listen`` says so by addresses too."""
+    """A server on a folder of its own, reached through a socket in it, and by the addresses that ``listen`` names."""
 
     def __init__(
         self, *, listen: str = "", standby_of: OwnServer | None = None, within: Sequence[str] = (), **settings: object

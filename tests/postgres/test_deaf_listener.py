@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 from own_server import OwnServer
-from processes import PATIENCE, Child, eventually
+from processes import PATIENCE, eventually
 from proxy import Proxy
 
 import bandog
-
 
 HOUR = 3_600.0
 POLL = 1.0
@@ -145,9 +144,7 @@ def processor_time(pid: int) -> float:
 
 
 @pytest.mark.parametrize("how", ["cut", "swallow"])
-def test_a_deaf_worker_takes_next_to_no_time(
-    database: Any, run_worker: Callable[..., Any], start: Callable[..., Child], how: str
-) -> None:
+def test_a_deaf_worker_takes_next_to_no_time(database: Any, run_worker: Callable[..., Any], how: str) -> None:
     """Time of the processor, not of the clock. What a whole worker takes with a listener that keeps trying."""
     with Proxy(database.url) as proxy:
         worker = run_worker(with_listener(database.url, proxy), "threads", lease=30, poll=POLL)

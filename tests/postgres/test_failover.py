@@ -1,4 +1,4 @@
-"""The server becomes read-only, and another one takes over: links that lead to the first are left, whoever still needs it."""
+"""The server becomes read-only, and another one takes over: no link that led to the first one stays there."""
 
 from __future__ import annotations
 

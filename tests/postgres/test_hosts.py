@@ -143,3 +143,22 @@ def test_a_short_break_costs_nothing(sites: Sites, journal: Journal, fault: str)
             assert journal.attempts(job_id) == [1]
         worker.tell(signal.SIGTERM)
         assert worker.end(within=2 + 2 + MARGIN) == 0
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_host_that_is_cut_off_stops_in_time(sites: Sites, journal: Journal, noticed: bool) -> None:
+    """Whether it has noticed before, or finds nobody to say goodbye to."""
+    grace = 1.0
+    with bandog.connect(sites.server.url) as queue:
+        worker = sites.work(0, "threads", lease=LEASE, poll=POLL, concurrency=2, grace=grace)
+        queue.enqueue({"do": "obey", "seconds": PATIENCE}, job_id="obeys", max_recoveries=1)
+        journal.await_start("obeys")
+        sites.cables[0].jam()
+        if noticed:
+            eventually(lambda: journal.notes("end", "obeys"), "it was told that its lease is lost")
+            eventually(lambda: worker.ask("stats")["problem"], "it knows")
+        worker.tell(signal.SIGTERM)
+        # Closing gives a server three seconds that answered before.
+        assert worker.end(within=grace + 2 + (0 if noticed else 3) + MARGIN) == 0
+        assert "Traceback" not in worker.log
+        assert queue.read("obeys").state == "running", "nobody has said what became of it"

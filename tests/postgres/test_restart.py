@@ -97,7 +97,7 @@ def assert_once(queue: bandog.Queue, journal: Journal, expected: int) -> None:
 def test_a_restart_loses_nothing_and_runs_nothing_twice(
     server: OwnServer, run_worker: Callable[..., Running], journal: Journal
 ) -> None:
-    """20 jobs run, some of which end meanwhile, and recovery is half way: committed for some, under way for the others."""
+    """20 jobs run, some of which end meanwhile; recovery is half way: committed for some, under way for the others."""
     # Some end while it is down, and some after it.
     seconds = [1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, *[DOWN + 4] * 10]
     with bandog.connect(server.url) as queue:

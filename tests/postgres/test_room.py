@@ -1,4 +1,4 @@
-"""The server has no room: for another connection, or on its disk. Direct calls say so, workers wait, and nothing is lost."""
+"""The server has no room, for a connection or on its disk: direct calls say so, workers wait, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import crash_fixtures
 import pytest
-from crash_fixtures import small_disk as small_disk
 from own_server import OwnServer
 from processes import PATIENCE, eventually
 from steps import Background
@@ -22,6 +22,8 @@ import bandog
 from bandog import Completed, Job
 
 ROLE = "bandog_crowded"
+
+small_disk = crash_fixtures.small_disk
 
 # In the main thread, so that a test that takes too long still gives its file system back.
 pytestmark = pytest.mark.timeout(method="signal")
@@ -76,7 +78,7 @@ def end(database: Any) -> None:
     eventually(lambda: sessions(database) == [], "its sessions end")
 
 
-def test_a_queue_is_not_opened_where_there_is_no_connection_left(database: Any, crowded: Any) -> None:
+def test_a_queue_is_not_opened_where_there_is_no_connection_left(crowded: Any) -> None:
     url, limit = crowded
     limit(0)
     with pytest.raises(bandog.CannotOpen, match="too many connections"):

@@ -1,7 +1,7 @@
-"""Workers are killed, and so is the server, again and again, while jobs come: each gets one outcome, and nothing is lost.
+"""Workers are killed, and so is the server, again and again, while jobs come: each gets one outcome, none is lost.
 
-`BANDOG_STORM_JOBS` is the number of jobs (3,000), and with it that of kills and restarts; `BANDOG_CRASH_SEED` repeats the
-dice. A long run also needs `--timeout=0`. The server flushes to its disk, as one of one's own would.
+`BANDOG_STORM_JOBS` is the number of jobs (3,000), and with it that of kills and restarts; `BANDOG_CRASH_SEED` repeats
+the dice. A long run also needs `--timeout=0`. The server flushes to its disk, as one of one's own would.
 """
 
 from __future__ import annotations
