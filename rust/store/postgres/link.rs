@@ -301,6 +301,7 @@ impl Link {
 
     /// It was of use: only then is the next pause a short one again. A server may be connected to and refuse all the same.
     fn works(&mut self) {
+        self.shared.answers(true);
         self.failures = 0;
         self.problem.clear();
     }
