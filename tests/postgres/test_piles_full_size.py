@@ -37,7 +37,7 @@ READY = """
 """
 OUTCOME = """
     INSERT INTO bandog.outcome (number, kind, settled_at, worker, attempts, given_back, recoveries, last_token)
-    SELECT n, CASE WHEN n %% 10 > 0 THEN 'completed' ELSE 'failed' END,
+    SELECT n, CASE WHEN n % 10 > 0 THEN 'completed' ELSE 'failed' END,
         now() - interval '1 day' + n * interval '1 microsecond', 'w', 1, 0, 0, 't' || n
     FROM generate_series({first}::int8, {last}::int8) AS n
 """
