@@ -96,7 +96,7 @@ async fn connect_to_place(
         // The mode is about the network.
         let attempt = async {
             let session = plain(Wire::to_folder(place.host.as_ref(), place.port).await?, place, duty).await?;
-            stands(session, standing).await
+            stands(&session.0, standing).await.map(|()| session)
         };
         return bounded(attempt.boxed_local()).await;
     }
@@ -109,7 +109,10 @@ async fn connect_to_place(
     };
     let mut trouble = Trouble::Socket(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     for ip in addresses {
-        let attempt = async { stands(by_mode(address, place, ip, duty).await?, standing).await };
+        let attempt = async {
+            let session = by_mode(address, place, ip, duty).await?;
+            stands(&session.0, standing).await.map(|()| session)
+        };
         match bounded(attempt.boxed_local()).await {
             Ok(session) => return Ok(session),
             Err(Trouble::Socket(error)) => trouble = Trouble::Socket(error),
@@ -212,14 +215,14 @@ where
 }
 
 /// Whether the server stands as was asked for.
-async fn stands(session: Session, standing: Standing) -> Result<Session, Trouble> {
+pub(super) async fn stands(client: &Client, standing: Standing) -> Result<(), Trouble> {
     const QUESTION: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
                             pg_catalog.current_setting('transaction_read_only') = 'on'";
     if standing == Standing::Any {
-        return Ok(session);
+        return Ok(());
     }
     let driver = |error| Trouble::driver(error, Stage::Done, Wish::Disable);
-    let rows = session.0.query_typed(QUESTION, &[]).await.map_err(driver)?;
+    let rows = client.query_typed(QUESTION, &[]).await.map_err(driver)?;
     let value = |column| rows.first().map_or(Ok(false), |row| row.try_get::<_, bool>(column)).map_err(driver);
     let (in_recovery, read_only) = (value(0)?, value(1)?);
     let refused = match standing {
@@ -227,7 +230,7 @@ async fn stands(session: Session, standing: Standing) -> Result<Session, Trouble
         Standing::ReadOnly if !read_only => "it allows writes",
         Standing::Primary if in_recovery => "it is a standby",
         Standing::Standby if !in_recovery => "it is not a standby",
-        _ => return Ok(session),
+        _ => return Ok(()),
     };
     Err(Trouble::Standing(refused, standing))
 }

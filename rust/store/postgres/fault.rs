@@ -15,7 +15,9 @@ pub(super) enum Fault {
     Unprepared,
     /// A row stayed locked, or two transactions were in each other's way: nothing was changed, and it may be tried again.
     Busy,
-    /// The link broke, or the server went away or became read-only: whether it was carried out is not known.
+    /// The server takes no writes, or no longer: nothing was changed.
+    ReadOnly(String),
+    /// The link broke, or the server went away: whether it was carried out is not known.
     Lost(String),
     /// The server did not answer in time: whether it was carried out is not known.
     Late,
@@ -72,8 +74,8 @@ impl Fault {
                 Self::Unprepared
             }
             code if *code == SqlState::QUERY_CANCELED => Self::Late,
-            code if *code == SqlState::READ_ONLY_SQL_TRANSACTION
-                || *code == SqlState::TOO_MANY_CONNECTIONS
+            code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly(message),
+            code if *code == SqlState::TOO_MANY_CONNECTIONS
                 || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
                 || code.code().starts_with("57P")
                 || code.code().starts_with("08") =>
@@ -108,6 +110,7 @@ impl Fault {
     pub(super) fn problem(self) -> String {
         match self {
             Self::Lost(problem)
+            | Self::ReadOnly(problem)
             | Self::Refused(Refusal::Failed(problem) | Refusal::Schema(problem) | Refusal::Denied(problem)) => problem,
             Self::Refused(Refusal::Full) => "no room on the server's disk".into(),
             Self::Refused(Refusal::Own(error)) => error.to_string(),
@@ -123,7 +126,7 @@ impl Fault {
             Self::Busy | Self::Unprepared => {
                 Error::StoreBusy { target, waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
             }
-            Self::Lost(problem) => Error::StoreFailed {
+            Self::Lost(problem) | Self::ReadOnly(problem) => Error::StoreFailed {
                 target,
                 problem: format!("the connection was lost ({problem}); whether the call took effect is not known"),
             },

@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::{Client, Row};
 
 use super::address::Address;
-use super::connect::{Driving, Duty, connect};
-use super::fault::Fault;
+use super::connect::{Driving, Duty, connect, stands};
+use super::fault::{Fault, Refusal};
 use super::notify;
+use super::place::Standing;
 use super::plans::Plans;
 use super::shared::Shared;
 use super::transaction::{Bound, Terms, Transaction};
@@ -24,6 +25,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often it is made sure that the server still stands as `target_session_attrs` asks for.
+const STANDING_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -35,6 +39,8 @@ pub(super) struct Link {
     open: Option<Open>,
     failures: u32,
     not_before: Option<Instant>,
+    /// Why there is no connection.
+    problem: String,
     /// How often any link had been found silent when this one answered last.
     silences: u64,
     /// Whether statements are prepared: by those who do the same again and again, and who try again.
@@ -49,6 +55,8 @@ struct Open {
     client: Client,
     driving: Driving,
     plans: Plans,
+    /// When it was found to stand as was asked for.
+    stood_at: Instant,
 }
 
 impl Link {
@@ -61,6 +69,7 @@ impl Link {
             open: None,
             failures: 0,
             not_before: None,
+            problem: String::new(),
             silences: 0,
             next_host: Cell::default(),
             fail_fast: false,
@@ -92,7 +101,7 @@ impl Link {
         let silences = self.shared.silences();
         let result = self.shared.within(terms.deadline, pin!(carried_out)).await;
         self.silences = if result.is_some() { silences } else { self.shared.is_silent() };
-        let result = result.unwrap_or(Err(Fault::Late));
+        let result = self.unless_read_only(result.unwrap_or(Err(Fault::Late)));
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
             Err(Fault::Late) => self.broke("no answer in time"),
@@ -102,8 +111,11 @@ impl Link {
                 self.shared.notices.are_pooled();
                 return Err(Fault::Busy);
             }
-            Ok(_) => self.prepare(terms).await,
-            _ => {}
+            Ok(_) => {
+                self.works();
+                self.prepare(terms).await;
+            }
+            _ => self.works(),
         }
         result
     }
@@ -117,17 +129,29 @@ impl Link {
         let answer = self.shared.within(deadline, open.client.query_typed(sql, &params)).await;
         self.silences = if answer.is_some() { silences } else { self.shared.is_silent() };
         let result = answer.map_or(Err(Fault::Late), |rows| rows.map_err(|error| Fault::from_driver(&error)));
+        let result = self.unless_read_only(result);
         match &result {
             Err(Fault::Lost(problem)) => self.broke(problem),
             Err(Fault::Late) => self.broke("no answer in time"),
-            _ => {}
+            _ => self.works(),
         }
         result
     }
 
+    /// A server that takes no writes any more is left by all links: the others may only read there, and would never notice.
+    fn unless_read_only<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+        result.map_err(|fault| match fault {
+            Fault::ReadOnly(problem) => {
+                self.shared.turn_away();
+                Fault::Lost(problem)
+            }
+            fault => fault,
+        })
+    }
+
     /// Whether there is a connection, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| !open.client.is_closed())
+        self.silences == self.shared.silences() && self.open.as_ref().is_some_and(|open| !open.client.is_closed())
     }
 
     /// The server's process, where it was asked for.
@@ -135,7 +159,7 @@ impl Link {
         self.open.as_ref().and_then(|open| open.plans.session())
     }
 
-    /// How many attempts to connect have failed since the last one that did not, the breaking of a link included.
+    /// How often it could not be made, or broke, since it was last of use.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -183,9 +207,15 @@ impl Link {
             log::debug!("the {} link is made anew: another one was silent", self.duty);
             self.let_go();
         }
+        self.check_standing(deadline).await;
         while self.open.is_none() {
             if let Some(not_before) = self.not_before {
-                self.shared.within(deadline, sleep_until(not_before)).await;
+                let rested = self.shared.within(deadline, sleep_until(not_before)).await;
+                if rested.is_none() {
+                    // Not an attempt: if it counted as one that failed, calls that are shorter than the pause would
+                    // lengthen it for ever, and the link would never be made.
+                    return Err(Fault::Refused(Refusal::Failed(format!("cannot connect: {}", self.problem))));
+                }
             }
             let shared = Arc::clone(&self.shared);
             let attempt = shared.within(deadline, self.try_to_connect()).await;
@@ -194,16 +224,21 @@ impl Link {
                 Err(Fault::Refused(refusal)) => return Err(Fault::Refused(refusal)),
                 Err(fault) if self.fail_fast => return Err(fault),
                 Err(fault) => {
-                    let problem = match fault {
-                        Fault::Lost(problem) => problem,
-                        _ => "no answer in time".into(),
-                    };
-                    self.pause();
+                    if let Fault::Lost(problem) = fault {
+                        self.problem = problem;
+                        self.pause();
+                    } else {
+                        // Cut short by the caller's deadline: the next one goes on at once.
+                        self.failures = self.failures.saturating_add(1);
+                        if self.problem.is_empty() {
+                            self.problem = "no answer in time".into();
+                        }
+                    }
+                    let problem = &self.problem;
+                    self.shared.answers(false);
                     self.shared.complain(&format!("cannot connect to {}: {problem}", self.address().target));
                     if Instant::now() >= deadline || self.shared.gives_up() {
-                        return Err(Fault::Refused(super::fault::Refusal::Failed(format!(
-                            "cannot connect: {problem}"
-                        ))));
+                        return Err(Fault::Refused(Refusal::Failed(format!("cannot connect: {problem}"))));
                     }
                 }
             }
@@ -220,6 +255,23 @@ impl Link {
         }
     }
 
+    /// A server that has become a standby may stay there, and show how things were: nobody would hear of another job. So it
+    /// is asked again now and then.
+    async fn check_standing(&mut self, deadline: Instant) {
+        let standing = self.address().standing;
+        let Some(open) = &mut self.open else { return };
+        if standing == Standing::Any || open.stood_at.elapsed() < STANDING_PAUSE {
+            return;
+        }
+        open.stood_at = Instant::now();
+        if let Some(Err(trouble)) = self.shared.within(deadline, stands(&open.client, standing)).await {
+            let problem = trouble.problem();
+            self.broke(&problem);
+            self.not_before = None; // there may be another one
+            self.shared.turn_away();
+        }
+    }
+
     async fn try_to_connect(&mut self) -> Result<(), Fault> {
         let shared = Arc::clone(&self.shared);
         let silences = shared.silences();
@@ -233,9 +285,9 @@ impl Link {
             false => Plans::default(),
         };
         self.shared.notices.connected(self.duty, plans.session());
-        self.open = Some(Open { client, driving, plans });
+        self.open = Some(Open { client, driving, plans, stood_at: Instant::now() });
         self.silences = silences;
-        self.failures = 0;
+        self.shared.answers(true);
         self.not_before = None;
         Ok(())
     }
@@ -247,6 +299,13 @@ impl Link {
             Some(listen) if self.duty == notify::DUTY => listen,
             _ => address,
         }
+    }
+
+    /// It was of use: only then is the next pause a short one again. A server may be connected to and refuse all the same.
+    fn works(&mut self) {
+        self.shared.answers(true);
+        self.failures = 0;
+        self.problem.clear();
     }
 
     /// Have no connection any more; whether there was one.
@@ -266,6 +325,7 @@ impl Link {
                 self.duty,
                 self.address().target
             ));
+            problem.clone_into(&mut self.problem);
             self.pause();
         }
     }

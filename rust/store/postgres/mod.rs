@@ -177,7 +177,16 @@ impl PostgresStore {
         terms: fn(&Shared, Instant) -> Terms,
         body: impl AsyncFn(&Transaction<'_>, &Shared) -> Result<T, Fault> + Send + 'static,
     ) -> Completion<T> {
-        let (asked_at, deadline) = (Instant::now(), self.shared().deadline());
+        self.look_until(self.shared().deadline(), terms, body)
+    }
+
+    fn look_until<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        terms: fn(&Shared, Instant) -> Terms,
+        body: impl AsyncFn(&Transaction<'_>, &Shared) -> Result<T, Fault> + Send + 'static,
+    ) -> Completion<T> {
+        let asked_at = Instant::now();
         self.ask(
             |senders| &senders.look,
             |reply| -> Work {
@@ -327,8 +336,9 @@ impl Store for PostgresStore {
         self.look(Shared::patient, async |transaction, shared| read::has_pending_work(transaction, shared).await)
     }
 
+    /// Whoever asks has claims to look after, as a rule: it gives up as soon as a settlement would.
     fn next_due(&self, queues: Option<Vec<String>>) -> Completion<Option<Micros>> {
-        self.look(Shared::patient, async move |transaction, shared| {
+        self.look_until(self.shared().settle_deadline(), Shared::patient, async move |transaction, shared| {
             let (now, next) = read::next_due(transaction, shared, queues.as_deref(), false).await?;
             Ok(next.map(|next| (next - now).max(0)))
         })

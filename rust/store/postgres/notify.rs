@@ -244,7 +244,11 @@ impl Notifier {
     }
 
     async fn check(&mut self, deadline: Instant) -> Result<(), Fault> {
-        if self.look(deadline).await? != (true, true) {
+        let session = self.link.session();
+        let found = self.look(deadline).await?;
+        if self.link.session() != session {
+            self.listens = false; // it was made anew on the way, and nobody listens there yet
+        } else if found != (true, true) {
             self.is_deaf = true;
             self.say_that_it_is_of_no_use();
         }

@@ -1,7 +1,7 @@
 //! What the links of one store share.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ const BATCH_LOCK_WAIT: Duration = Duration::from_millis(50);
 /// How long closing waits for calls under way where the server does not answer.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(3);
 
+/// The same where it did not answer before either: a process that was told to stop has waited for it already.
+const CLOSING_PATIENCE_IN_TROUBLE: Duration = Duration::from_millis(200);
+
 /// How often the log may hear of trouble with the server.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,8 @@ pub(super) struct Shared {
     closing_at: watch::Sender<Option<Instant>>,
     /// How often a link was found to be silent.
     silences: AtomicU64,
+    /// Whether the last that was heard of the server is that it does not answer.
+    is_in_trouble: AtomicBool,
     /// The lease of the latest claim, which bounds how long its settlement may take.
     lease: AtomicI64,
 }
@@ -66,6 +71,7 @@ impl Shared {
             complaints: Seldom::new(COMPLAINT_PAUSE),
             closing_at: watch::Sender::default(),
             silences: AtomicU64::new(0),
+            is_in_trouble: AtomicBool::new(false),
             lease: AtomicI64::new(Micros::MAX),
         }
     }
@@ -156,7 +162,18 @@ impl Shared {
 
     /// One did not answer in time: no other one is trusted before it has answered again. How often that was.
     pub(super) fn is_silent(&self) -> u64 {
+        self.answers(false);
+        self.turn_away()
+    }
+
+    /// Every link is made anew before its next use. How often that was.
+    pub(super) fn turn_away(&self) -> u64 {
         self.silences.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether the server answers, as far as one link knows.
+    pub(super) fn answers(&self, whether: bool) {
+        self.is_in_trouble.store(!whether, Ordering::SeqCst);
     }
 
     /// From here on new calls are refused, and those under way are given up where the server does not answer.
@@ -166,7 +183,11 @@ impl Shared {
 
     /// Whether the store is closing and the server has not answered for too long.
     pub(super) fn gives_up(&self) -> bool {
-        self.closing_at.borrow().is_some_and(|at| at.elapsed() >= CLOSING_PATIENCE)
+        self.closing_at.borrow().is_some_and(|at| at.elapsed() >= self.closing_patience())
+    }
+
+    fn closing_patience(&self) -> Duration {
+        if self.is_in_trouble.load(Ordering::SeqCst) { CLOSING_PATIENCE_IN_TROUBLE } else { CLOSING_PATIENCE }
     }
 
     /// Wait for something, until the deadline, or until closing has taken too long.
@@ -174,7 +195,7 @@ impl Shared {
         let given_up = async {
             let mut closing_at = self.closing_at.subscribe();
             match closing_at.wait_for(Option::is_some).await.map(|at| *at) {
-                Ok(Some(at)) => sleep_until(at + CLOSING_PATIENCE).await,
+                Ok(Some(at)) => sleep_until(at + self.closing_patience()).await,
                 _ => std::future::pending().await, // it is never told
             }
         };

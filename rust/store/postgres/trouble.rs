@@ -62,6 +62,17 @@ impl Trouble {
         }
     }
 
+    /// What is said of a connection that was there before.
+    pub(super) fn problem(&self) -> String {
+        match self {
+            Self::Silent => "no answer in time".into(),
+            Self::Socket(error) => error.to_string(),
+            Self::Settings(problem) => problem.clone(),
+            Self::Driver { error, .. } => describe(error),
+            Self::Standing(problem, standing) => format!("{problem} (target_session_attrs={standing})"),
+        }
+    }
+
     /// What is said, and whether trying again may help. Names the host where there are several, and the mode where it matters.
     pub(super) fn fault(self, address: &Address, place: &Place) -> Fault {
         let mode = address.encryption.mode;
