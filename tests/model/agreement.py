@@ -137,7 +137,7 @@ PLACES = """
 
 
 def tables_agree(rules: LifeCycle, store: ClockedStore) -> None:
-    """Each job in exactly one table, seen through a connection that is none of ours; in a file, another SQLite library."""
+    """Each job in exactly one table, through a connection that is none of ours; in a file, another SQLite library."""
     found: dict[str, list[str]] = {"queued": [], "running": [], "settled": [], "admitted": []}
     for place, _, job_id in store.execute(PLACES):
         found[place].append(job_id)
