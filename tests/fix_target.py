@@ -37,6 +37,9 @@ class Target:
     relaxed: str
     """The same, where a power cut may cost the last jobs: for what is about many jobs, not about the disk."""
 
+    lock: str
+    """SQL that keeps everybody else from writing until COMMIT, and nobody from reading."""
+
     def connect(self, **options: Any) -> bandog.Queue:
         return bandog.connect(self.url, **options)
 
@@ -65,6 +68,7 @@ class Target:
 
 class FileTarget(Target):
     kind = "sqlite"
+    lock = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,6 +91,7 @@ class FileTarget(Target):
 
 class ServerTarget(Target):
     kind = "postgres"
+    lock = "BEGIN; LOCK TABLE bandog_job, bandog_ready, bandog_lease, bandog_outcome IN EXCLUSIVE MODE"
 
     def __init__(self, url: str) -> None:
         self.url = self.relaxed = url
