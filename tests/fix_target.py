@@ -40,6 +40,9 @@ class Target:
     lock: str
     """SQL that keeps everybody else from writing until COMMIT, and nobody from reading."""
 
+    snapshot: str
+    """SQL after which all until COMMIT see the tables as they are at the first look."""
+
     def connect(self, **options: Any) -> bandog.Queue:
         return bandog.connect(self.url, **options)
 
@@ -69,6 +72,7 @@ class Target:
 class FileTarget(Target):
     kind = "sqlite"
     lock = "BEGIN IMMEDIATE"
+    snapshot = "BEGIN"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -92,6 +96,7 @@ class FileTarget(Target):
 class ServerTarget(Target):
     kind = "postgres"
     lock = "BEGIN; LOCK TABLE bandog_job, bandog_ready, bandog_lease, bandog_outcome IN EXCLUSIVE MODE"
+    snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
     def __init__(self, url: str) -> None:
         self.url = self.relaxed = url

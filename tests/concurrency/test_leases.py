@@ -6,10 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from processes import PATIENCE, Child, eventually
+from steps import Background
 
 import bandog
 
@@ -102,6 +105,41 @@ def test_a_refused_renewal_is_tried_again_while_the_interpreter_is_held(
         facts = json.loads(hog.hear())
         hog.finish()
     assert facts == {"starts": 1, "attempt": 1, "aborted": None, "tick": "settled"}
+
+
+@pytest.mark.parametrize("target", ["postgres"], indirect=True)
+def test_leases_are_kept_while_every_executor_has_a_transaction_open(target: Target) -> None:
+    """Each with a connection of its own: renewals use none of those, and wait for no row that they hold."""
+    lease, hands = 1.0, 8
+    seconds = 4 * lease
+    aborted: list[object] = []
+    with target.connect() as queue, target.connect() as thief:
+        queue.ingest_many([bandog.Job(job_id=f"job-{number}") for number in range(hands)])
+
+        def execute(job: bandog.ClaimedJob, cancel: bandog.CancellationToken) -> None:
+            with closing(psycopg.connect(target.url)) as connection:
+                queue.ingest(bandog.Job(job_id=f"of {job.job_id}", queue="later"), connection=connection)
+                aborted.append(cancel.reason if cancel.wait(seconds) else None)
+                queue.acknowledge(job, connection=connection)
+                connection.commit()
+
+        runtimes = [bandog.Watchdog(queue, execute, queues="default", lease=lease) for _ in range(hands)]
+        ticking = [Background(runtime.tick) for runtime in runtimes]
+
+        def over() -> bool:
+            assert thief.recover() == ((), ())
+            assert thief.claim("thief", queues="default") == []
+            return len(aborted) == hands
+
+        eventually(lambda: thief.stats().queues["default"].running == hands, "all are at work")
+        eventually(over, "the executors return")
+        assert [tick.join().kind for tick in ticking] == ["settled"] * hands
+        assert aborted == [None] * hands
+        assert {record.attempts for record in queue.jobs(state="settled")} == {1}
+    assert target.select("SELECT kind, attempts, recoveries, count(*) FROM bandog_outcome GROUP BY 1, 2, 3") == [
+        ("completed", 1, 0, hands)
+    ]
+    target.assert_sound()
 
 
 def keep_running(queue: bandog.Queue, lease: float, over: threading.Event) -> tuple[threading.Thread, list]:
