@@ -11,7 +11,7 @@ from agreement import record_agrees, since_epoch, stats_agree, tables_agree, wak
 from fix_store import ClockedStore
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from life_cycle import SECOND, LifeCycle, Stored, micros
+from life_cycle import RECOVERED_PER_CLAIM, SECOND, LifeCycle, Stored, micros
 
 import bandog
 
@@ -99,6 +99,14 @@ class Machine(RuleBasedStateMachine):
         assert all(job in lost for job in chosen)
         recovered, interrupted = self.rules.recover(chosen)
         assert (recovered, interrupted) == (list(answer[0]), list(answer[1]))
+
+    def lost_to_a_claim(self) -> list[Stored]:
+        """Of the lost claims those that a claim recovers first."""
+        return self.rules.lost()[:RECOVERED_PER_CLAIM]
+
+    def lasting(self, lease: Any) -> Any:
+        """A lease of that length, or of one that suits the store."""
+        return lease
 
     # Time
 

@@ -1,12 +1,17 @@
 """The machine on a PostgreSQL server: time is the schema's, and no liveness probe stands for a lease."""
 
 import gc
+from datetime import timedelta
+from typing import Any
 
 from fix_postgres import Server
 from fix_store import AsyncPostgresStore, PostgresStore
+from life_cycle import SECOND, Stored
 from machine import Machine
 
 import bandog
+
+LONGEST_REST = 10 * SECOND
 
 
 class OnServers(Machine):
@@ -17,6 +22,21 @@ class OnServers(Machine):
 
     def open_store(self) -> PostgresStore:
         return self.face(self.server)
+
+    def lasting(self, lease: Any) -> Any:
+        """No shorter than twenty seconds: a call about a lease gives up at half of it, by the clock of the real world."""
+        return lease + (timedelta(seconds=20) if isinstance(lease, timedelta) else 20)
+
+    def lost_to_a_claim(self) -> list[Stored]:
+        """None while recovery rests, for twenty times as long as it took: how long that is depends on the machine."""
+        lost = super().lost_to_a_claim()
+        still_there = (
+            {token for (token,) in self.store.execute("SELECT lease_token FROM bandog_lease")} if lost else set()
+        )
+        if lost and all(job.lease.token in still_there for job in lost):
+            assert lost[0].lease.until > self.rules.uptime - LONGEST_REST
+            return []
+        return lost
 
     def are_gone(self) -> None:
         # A dropped queue's sessions end with it, which may be when garbage is next collected; a server has a hundred.

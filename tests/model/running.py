@@ -7,7 +7,7 @@ import pytest
 from agreement import claim_agrees, content_agrees
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from life_cycle import RECOVERED_PER_CLAIM, Mentions, Stored, micros
+from life_cycle import Mentions, Stored, micros
 from machine import Held, Machine, handles, leases
 from working import Working, reports, subscriptions
 
@@ -46,6 +46,7 @@ def as_the_rules_see_it(answer: Any) -> Any:
 class Running(Working, Machine):
     @rule(handle=handles, queues=subscriptions, lease=leases, sequence=st.lists(acts, min_size=1, max_size=3))
     def a_runtime_with_leases_ticks(self, handle: int, queues: Any, lease: Any, sequence: list[Act]) -> None:
+        lease = self.lasting(lease)
         with self.runtime(handle, queues=queues, lease=lease, worker="dog") as dog:
             self.rules.adopt(micros(lease))
             with pytest.raises(self.refusal_of_a_probe):
@@ -85,7 +86,7 @@ class Running(Working, Machine):
     def start(self, job: Stored, claim: bandog.ClaimedJob) -> None:
         """In the executor: recovery and the claim itself have happened, and the record shows them."""
         dead, lost, _ = self.expected_before
-        recovered, interrupted = self.rules.recover(self.rules.lost()[:RECOVERED_PER_CLAIM])
+        recovered, interrupted = self.rules.recover(self.lost_to_a_claim())
         self.expected_before = (dead + recovered, lost + interrupted, self.expected_before[2])
         due = self.rules.due(self.subscribed)
         assert due
@@ -117,7 +118,7 @@ class Running(Working, Machine):
         if self.began is None:
             # Nothing was run: then nothing was due, once what was lost had been recovered.
             dead, lost, unknown = self.expected_before
-            recovered, interrupted = rules.recover(rules.lost()[:RECOVERED_PER_CLAIM])
+            recovered, interrupted = rules.recover(self.lost_to_a_claim())
             self.expected_before = (dead + recovered, lost + interrupted, unknown)
             assert rules.due(self.subscribed) == []
             assert (tick.job_id, tick.outcome) == (None, None)
