@@ -24,16 +24,16 @@ class OnServers(Machine):
         return self.face(self.server)
 
     def lasting(self, lease: Any) -> Any:
-        """No shorter than twenty seconds: a call about a lease gives up at half of it, by the clock of the real world."""
+        """No shorter than twenty seconds: a call about a lease gives up at half of it, by the clock on the wall."""
         return lease + (timedelta(seconds=20) if isinstance(lease, timedelta) else 20)
 
     def lost_to_a_claim(self) -> list[Stored]:
         """None while recovery rests, for twenty times as long as it took: how long that is depends on the machine."""
         lost = super().lost_to_a_claim()
-        still_there = (
-            {token for (token,) in self.store.execute("SELECT lease_token FROM bandog_lease")} if lost else set()
-        )
-        if lost and all(job.lease.token in still_there for job in lost):
+        if not lost:
+            return lost
+        still_there = {token for (token,) in self.store.execute("SELECT lease_token FROM bandog_lease")}
+        if all(job.lease.token in still_there for job in lost):
             assert lost[0].lease.until > self.rules.uptime - LONGEST_REST
             return []
         return lost

@@ -52,9 +52,9 @@ ON_A_SERVER = [*LIMIT, pytest.mark.usefixtures("server")]
 
 TestLifeCycleOnServers = LifeCycleOnServers.TestCase
 # Each step takes a dozen round trips: half a minute.
-TestLifeCycleOnServers.settings = of_examples(0.8)
+TestLifeCycleOnServers.settings = of_examples(0.6)
 TestLifeCycleOnServers.pytestmark = ON_A_SERVER
 
 TestLifeCycleOnServersAsync = LifeCycleOnServersAsync.TestCase
-TestLifeCycleOnServersAsync.settings = of_examples(0.25)
+TestLifeCycleOnServersAsync.settings = of_examples(0.2)
 TestLifeCycleOnServersAsync.pytestmark = ON_A_SERVER
