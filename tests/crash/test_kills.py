@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import bandog
 
 if TYPE_CHECKING:
@@ -127,6 +129,8 @@ def check_one(record: bandog.JobRecord, journal: Journal) -> None:
         assert record.outcome.kind in {"failed", "outcome_unknown", "interrupted"}
 
 
+# Each kill takes the start of an interpreter, which lasts a second where others are at work.
+@pytest.mark.timeout(900)
 def test_kills_lose_nothing_and_settle_nothing_twice(
     target: Target, tmp_path: Path, start: Callable[..., Child]
 ) -> None:
