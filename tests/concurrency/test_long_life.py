@@ -1,6 +1,6 @@
 """A worker that lives long does not grow: by jobs done, failed or cancelled, or by calls that were abandoned (C46).
 
-``BANDOG_LIFE`` scales it: 10 is the figure of C46, by default 1 on a file and a fifth of it on a server.
+``BANDOG_LIFE`` scales it: 10 is the figure of C46, by default 1 on a file and a tenth of it on a server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from processes import Child
 
 GIVEN = os.environ.get("BANDOG_LIFE")
-SCALE = {"sqlite": float(GIVEN or 1), "postgres": float(GIVEN or 0.2)}
+SCALE = {"sqlite": float(GIVEN or 1), "postgres": float(GIVEN or 0.1)}
 MEBIBYTE = 1 << 20
 
 

@@ -75,8 +75,8 @@ def test_statements_are_prepared_once_and_not_for_every_batch(target: Target, lo
             return dict(look("SELECT pid, max(prepared) FROM bandog_seen GROUP BY pid"))
 
         # Enough for each statement to be found worth it.
-        before = turns(range(30))
-        after = turns(range(30, 150))
+        before = turns(range(20))
+        after = turns(range(20, 80))
     print(before, after)
     assert max(before.values()) > 3, "nothing was prepared, so that this shows nothing"
     # The same sessions, with the same statements.
