@@ -28,11 +28,11 @@ class LifeCycleMachine(Producing, Managing, OnFiles):
     """All rules together."""
 
 
-class LifeCycleOnServers(OnServers, Producing, Managing, Running):
+class LifeCycleOnServers(OnServers, Managing, Running):
     """All that are not about files."""
 
 
-class LifeCycleOnServersAsync(OnServersAsync, Producing, Managing, Running):
+class LifeCycleOnServersAsync(OnServersAsync, Managing, Running):
     """The same, on the other face."""
 
 
