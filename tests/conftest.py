@@ -1,10 +1,10 @@
-"""What every test has: a profile of Hypothesis, and the stores to run on."""
+"""What every test has: a profile of Hypothesis, and the stores and targets to run on."""
 
 import os
 
 import hypothesis
 
-pytest_plugins = ["fix_postgres", "fix_store"]
+pytest_plugins = ["fix_postgres", "fix_store", "fix_target"]
 
 # "long" is for a run over night: BANDOG_HYPOTHESIS_PROFILE=long.
 hypothesis.settings.register_profile("quick", max_examples=60, deadline=None)

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,17 +102,23 @@ def postgres_url() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def postgres_database(postgres_url: str) -> Iterator[str]:
-    """The URL of an empty database, gone after the session."""
-    name = f"bandog_test_{os.getpid()}"
-    with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
+@contextmanager
+def fresh_database(url: str, name: str) -> Iterator[str]:
+    """The URL of an empty database on the same server, gone afterwards with whoever is still connected to it."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
         connection.execute(
             f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'".encode()
         )
-        yield in_database(postgres_url, name)
+        yield in_database(url, name)
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """The URL of an empty database, gone after the session."""
+    with fresh_database(postgres_url, f"bandog_test_{os.getpid()}") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -75,9 +75,13 @@ class ClockedStore(Store):
         self._open: list[bandog.Queue] = []
 
     def connect(self, **options: Any) -> bandog.Queue:
-        queue = bandog.connect(self.url, **self.options, **options)
+        queue = self.open(**options)
         self._open.append(queue)
         return queue
+
+    def open(self, **options: Any) -> bandog.Queue:
+        """Open a queue that is the caller's to close, or to drop."""
+        return bandog.connect(self.url, **self.options, **options)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -98,6 +102,13 @@ class ClockedStore(Store):
         """Close every queue, and what they ran on."""
         self.close()
 
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run SQL on a connection and in a transaction of its own, for what no public call shows.
+
+        Tables have the names that they have in files, on a server too.
+        """
+        raise NotImplementedError
+
 
 class OnLoop(ClockedStore):
     """The same, where every queue is asynchronous, on one event loop."""
@@ -106,11 +117,8 @@ class OnLoop(ClockedStore):
         super().__init__(*arguments)
         self.thread = LoopThread()
 
-    def connect(self, **options: Any) -> bandog.Queue:
-        opened = self.thread.call(bandog.connect_async, self.url, **self.options, **options)
-        queue: Any = BlockingQueue(self.thread, opened)
-        self._open.append(queue)
-        return queue
+    def open(self, **options: Any) -> Any:
+        return BlockingQueue(self.thread, self.thread.call(bandog.connect_async, self.url, **self.options, **options))
 
     def watchdog(self, queue: Any, execute: Callable[..., Any], **options: Any) -> Any:
         return BlockingWatchdog(queue, execute, **options)
@@ -130,7 +138,6 @@ class SqliteStore(ClockedStore):
         self.path = path
 
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Run SQL on a connection and in a transaction of its own. SQLite only: for what no public call shows."""
         with closing(sqlite3.connect(self.path)) as connection, connection:
             return connection.execute(statement, parameters).fetchall()
 
@@ -148,6 +155,9 @@ class PostgresStore(ClockedStore):
         super().__init__(server.url, schema=server.schema)
         self.server = server
         server.start_over(self.clock.now())
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(statement.replace("bandog_", "bandog."))
 
     def advance(self, seconds: float) -> None:
         # The server's first: what this process does when its own clock moves (renew, say) goes by the server's.

@@ -1,4 +1,4 @@
-"""A call that waits for a lock when Ctrl-C comes: `blocked.py FILE CALL`.
+"""A call that waits for a lock when Ctrl-C comes: `blocked.py URL CALL`.
 
 CALL is `enqueue`, `claim`, `settle` or `tick`. Answers when the call is under way, when it was interrupted, what the
 queue then does, and what has become of the job that an interrupted claim may have taken.
@@ -13,6 +13,8 @@ import threading
 import time
 from contextlib import closing
 
+import psycopg
+
 import bandog
 from bandog._operations import Call
 
@@ -24,11 +26,23 @@ def tell_when_blocked(main: int) -> None:
     print("blocking", flush=True)
 
 
+def locked(url: str) -> closing[sqlite3.Connection] | closing[psycopg.Connection[tuple]]:
+    """A connection whose transaction keeps all others from writing."""
+    if url.startswith("postgresql:"):
+        on_server = psycopg.connect(url, autocommit=True)
+        tables = "bandog.job, bandog.ready, bandog.lease, bandog.outcome"
+        on_server.execute(f"BEGIN; LOCK TABLE {tables} IN EXCLUSIVE MODE".encode())
+        return closing(on_server)
+    on_file = sqlite3.connect(url, isolation_level=None)
+    on_file.execute("BEGIN IMMEDIATE")
+    return closing(on_file)
+
+
 def main() -> None:
-    path, call = sys.argv[1:]
+    url, call = sys.argv[1:]
     # A shell starts what runs in the background with this signal ignored, and that is inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with bandog.connect(path, busy_timeout=120) as queue:
+    with bandog.connect(url, busy_timeout=120) as queue:
         queue.enqueue(job_id="held")
         (held,) = queue.claim(lease=60)
         queue.enqueue(job_id="early")
@@ -39,8 +53,7 @@ def main() -> None:
             "settle": lambda: queue.acknowledge(held),
             "tick": watchdog.tick,
         }
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with locked(url) as other:
             teller = threading.Thread(target=tell_when_blocked, args=(threading.get_ident(),), daemon=True)
             teller.start()
             try:

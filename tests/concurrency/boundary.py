@@ -1,6 +1,6 @@
-"""Everything at once in one process, with Python called back from everywhere: `boundary.py FILE SECONDS` (C47).
+"""Everything at once in one process, with Python called back from everywhere: `boundary.py URL SECONDS` (C47).
 
-Threads and event loops enqueue, claim, settle and cancel on one file. Wake callbacks, a log handler and ``__del__``
+Threads and event loops enqueue, claim, settle and cancel in one store. Wake callbacks, a log handler and ``__del__``
 methods call back into the queues, a thread keeps the interpreter lock in long calls into C, and one job is kept under a
 lease of a second. Says `running`, and at the end the facts as JSON.
 """
@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import bandog
 
@@ -215,11 +214,11 @@ def guarded(body, *arguments: object) -> threading.Thread:
 
 
 def main() -> None:
-    path, seconds = Path(sys.argv[1]), float(sys.argv[2])
+    url, seconds = sys.argv[1], float(sys.argv[2])
     faulthandler.dump_traceback_later(seconds + 100, exit=True)
     gc.set_threshold(50)
-    queue = bandog.connect(path, synchronous="normal", busy_timeout=60)
-    other = asyncio.run(bandog.connect_async(path, synchronous="normal", busy_timeout=60))
+    queue = bandog.connect(url, busy_timeout=60)
+    other = asyncio.run(bandog.connect_async(url, busy_timeout=60))
     logger = logging.getLogger("bandog")
     logger.propagate = False
     logger.addHandler(AskingHandler(queue))

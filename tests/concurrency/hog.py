@@ -1,7 +1,7 @@
-"""Runs one job under a short lease while something keeps the interpreter lock: `hog.py FILE HOW LEASE SECONDS`.
+"""Runs one job under a short lease while something keeps the interpreter lock: `hog.py URL HOW LEASE SECONDS`.
 
 HOW is `spin` (pure Python that never gives the lock up), `call` (one long call into C), `other` (such a call in another
-thread than the executor's) or `busy` (`spin`, and each renewal is refused several times by a lock on the file).
+thread than the executor's) or `busy` (`spin`, and each renewal is refused several times by a lock).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import bandog
 
@@ -39,7 +39,7 @@ def long_call(seconds: float) -> None:
 
 
 def main() -> None:
-    path, how, lease, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
+    url, how, lease, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
     sys.set_int_max_str_digits(0)
     # No thread is asked to give the lock up: whoever has it keeps it until it blocks or ends.
     sys.setswitchinterval(1000)
@@ -61,7 +61,9 @@ def main() -> None:
         facts["aborted"] = cancel.reason
 
     timeout = 0.05 if how == "busy" else 5
-    with bandog.connect(path, busy_timeout=timeout) as queue, closing(sqlite3.connect(path)):
+    # A file is open through two libraries, as where the jobs use it too.
+    second = nullcontext() if url.startswith("postgresql:") else closing(sqlite3.connect(url))
+    with bandog.connect(url, busy_timeout=timeout) as queue, second:
         queue.enqueue(job_id="kept", max_recoveries=5)
         facts["tick"] = bandog.Watchdog(queue, execute, lease=lease).tick().kind
     print(json.dumps(facts), flush=True)

@@ -1,4 +1,4 @@
-"""A long life in short: `lifelong.py FILE SCALE`. Says what grew in each phase, as JSON (C46).
+"""A long life in short: `lifelong.py URL SCALE`. Says what grew in each phase, as JSON (C46).
 
 Each phase is run through once at a tenth of its size, which is for what is kept on purpose, and then measured.
 """
@@ -82,10 +82,10 @@ async def fail_async(job: bandog.ClaimedJob, cancel: bandog.CancellationToken) -
 class Life:
     """A queue on each face, and the phases that they go through."""
 
-    def __init__(self, path: Path) -> None:
-        self.queue = bandog.connect(path, synchronous="normal")
+    def __init__(self, url: str) -> None:
+        self.queue = bandog.connect(url)
         self.loop = asyncio.new_event_loop()
-        self.other = self.loop.run_until_complete(bandog.connect_async(path, synchronous="normal"))
+        self.other = self.loop.run_until_complete(bandog.connect_async(url))
 
     def ingest(self, number: int, *, queue: str = "default") -> list[str]:
         job_ids = [f"{next(names)}" for _ in range(number)]
@@ -158,9 +158,9 @@ class Life:
 
 
 def main() -> None:
-    path, scale = Path(sys.argv[1]), float(sys.argv[2])
+    url, scale = sys.argv[1], float(sys.argv[2])
     faulthandler.dump_traceback_later(150 * max(1.0, scale), exit=True)
-    life = Life(path)
+    life = Life(url)
     phase("completing", life.completing, int(20_000 * scale))
     phase("failing", life.failing, int(5_000 * scale))
     phase("cancelling", life.cancelling, int(2_000 * scale))

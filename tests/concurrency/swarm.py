@@ -1,4 +1,4 @@
-"""Eight threads on one queue: `swarm.py FILE JOURNAL NAME JOBS`.
+"""Eight threads on one queue: `swarm.py URL JOURNAL NAME JOBS`.
 
 They enqueue JOBS jobs between them, and claim, renew and settle whatever anybody enqueued, until nothing is left. Each
 job that is run is written to the journal, one `write(2)` per line. Answers with what went wrong, which must be nothing.
@@ -62,10 +62,10 @@ class Thread:
 
 
 def main() -> None:
-    path, journal, name, jobs = sys.argv[1:]
+    url, journal, name, jobs = sys.argv[1:]
     descriptor = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     # The default timeout: nobody who leaves it alone may ever see a lock error here.
-    with bandog.connect(path) as queue:
+    with bandog.connect(url) as queue:
         members = [Thread(queue, descriptor, f"{name}-{number}", int(jobs) // THREADS) for number in range(THREADS)]
         threads = [threading.Thread(target=member.run) for member in members]
         print("ready", flush=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from processes import Child, assert_sound, eventually, select
+from processes import Child, eventually
 
-import bandog
+if TYPE_CHECKING:
+    from fix_target import Target
 
 SECONDS = float(os.environ.get("BANDOG_BOUNDARY", "12"))
 
@@ -22,13 +23,12 @@ a thread that takes half of one, and a commit may wait for the disk.
 """
 
 
-def test_nothing_stalls_or_deadlocks_and_every_job_ends_once(tmp_path: Path, start: Callable[..., Child]) -> None:
-    path = tmp_path / "jobs.sqlite"
-    child = start("boundary.py", path, SECONDS)
+def test_nothing_stalls_or_deadlocks_and_every_job_ends_once(target: Target, start: Callable[..., Child]) -> None:
+    child = start("boundary.py", target.relaxed, SECONDS)
     assert child.hear() == "running"
     # This process would find the kept claim expired if it were once not renewed within its second.
     lost: list[str] = []
-    with bandog.connect(path, busy_timeout=60) as queue:
+    with target.connect(busy_timeout=60) as queue:
 
         def over() -> bool:
             recovered, interrupted = queue.recover()
@@ -47,10 +47,9 @@ def test_nothing_stalls_or_deadlocks_and_every_job_ends_once(tmp_path: Path, sta
     assert facts["gap"]["any"] <= STALL + facts["spin"]
     assert facts["stopping"] < 30
     assert (facts["admitted twice"], facts["ended twice"]) == ([], [])
-    assert_sound(path)
-    # The child counts what it is told, in callbacks that may be cut short at the end; the file knows.
-    ((jobs, outcomes, queued, running),) = select(
-        path,
+    target.assert_sound()
+    # The child counts what it is told, in callbacks that may be cut short at the end; the store knows.
+    ((jobs, outcomes, queued, running),) = target.select(
         "SELECT (SELECT count(*) FROM bandog_job), (SELECT count(*) FROM bandog_outcome), "
         "(SELECT count(*) FROM bandog_ready), (SELECT count(*) FROM bandog_lease)",
     )

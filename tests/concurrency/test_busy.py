@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from processes import PATIENCE, Child, assert_sound, select
+from processes import PATIENCE, Child, Look
+from steps import Background
 
 import bandog
+
+if TYPE_CHECKING:
+    from fix_target import Target
 
 
 @pytest.fixture
@@ -30,32 +35,59 @@ def other(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_every_write_gives_up_after_the_stated_timeout(path: Path, other: sqlite3.Connection) -> None:
-    with bandog.connect(path, busy_timeout=0.3) as queue:
+@pytest.fixture
+def look(target: Target) -> Iterator[Look]:
+    """Another connection to a store that is there."""
+    target.connect().close()
+    with target.looking() as look:
+        yield look
+
+
+WRITES: dict[str, Callable[[bandog.Queue, bandog.ClaimedJob], object]] = {
+    "enqueue": lambda queue, _: queue.enqueue(job_id="refused"),
+    "ingest_many": lambda queue, _: queue.ingest_many([bandog.Job(), bandog.Job()]),
+    "claim": lambda queue, _: queue.claim(),
+    "renew": lambda queue, claim: queue.renew(claim),
+    "settle": lambda queue, claim: queue.acknowledge(claim),
+    "recover": lambda queue, _: queue.recover(),
+    "cancel": lambda queue, claim: queue.cancel(claim.job_id),
+    "requeue": lambda queue, _: queue.requeue("dead"),
+}
+
+
+PATIENT_ON_SERVERS = ("claim", "renew", "settle")
+"""They try again until the deadline of the call, and then say that its fate is not known."""
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_write_gives_up_after_the_stated_timeout(
+    target: Target, look: Look, write: str, request: pytest.FixtureRequest
+) -> None:
+    patience = PATIENCE
+    if target.kind == "postgres" and write in PATIENT_ON_SERVERS:
+        patience = 4
+        reason = "a lock on a whole table is waited for until the call's deadline, whatever busy_timeout says"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    with target.connect(busy_timeout=0.3) as queue:
+        queue.enqueue(job_id="dead")
+        queue.fail(queue.claim()[0], "why")
         queue.enqueue(job_id="early")
         (claim,) = queue.claim()
-        other.execute("BEGIN IMMEDIATE")
-        writes: list[Callable[[], object]] = [
-            lambda: queue.enqueue(job_id="refused"),
-            lambda: queue.ingest_many([bandog.Job(), bandog.Job()]),
-            queue.claim,
-            lambda: queue.renew(claim),
-            lambda: queue.acknowledge(claim),
-            queue.recover,
-        ]
-        for write in writes:
+        look(target.lock)
+        try:
             begin = time.monotonic()
             with pytest.raises(bandog.StoreBusy) as caught:
-                write()
+                Background(lambda: WRITES[write](queue, claim)).join(patience)
             assert time.monotonic() - begin >= 0.3
-            assert caught.value.waited >= 0.3
-            assert caught.value.target == str(path)
-            for word in (str(path), "connection=", "Try again"):
-                assert word in str(caught.value)
-        other.execute("COMMIT")
+        finally:
+            look("COMMIT")
+        assert caught.value.waited >= 0.3
+        assert caught.value.target in repr(queue)
+        for word in (caught.value.target, "connection=", "Try again"):
+            assert word in str(caught.value)
         assert queue.acknowledge(claim).kind == "completed"
-    assert select(path, "SELECT job_id FROM bandog_job") == [("early",)]
-    assert_sound(path)
+    assert target.select("SELECT job_id FROM bandog_job ORDER BY number") == [("dead",), ("early",)]
+    target.assert_sound()
 
 
 @pytest.mark.parametrize("timeout", [0, 0.05, timedelta(milliseconds=50), "url"])
@@ -85,11 +117,11 @@ def test_opening_waits_no_longer_than_its_timeout(tmp_path: Path) -> None:
         other.execute("COMMIT")
 
 
-def test_several_callers_get_their_own_timeouts(path: Path, other: sqlite3.Connection) -> None:
+def test_several_callers_get_their_own_timeouts(target: Target, look: Look) -> None:
     """Each gives up by its own clock, the later ones included, and the one that can wait longer gets through."""
     refused: list[bandog.StoreBusy] = []
-    with bandog.connect(path, busy_timeout=0.3) as hasty, bandog.connect(path, busy_timeout=PATIENCE) as patient:
-        other.execute("BEGIN IMMEDIATE")
+    with target.connect(busy_timeout=0.3) as hasty, target.connect(busy_timeout=PATIENCE) as patient:
+        look(target.lock)
 
         def refuse(number: int) -> None:
             try:
@@ -106,18 +138,18 @@ def test_several_callers_get_their_own_timeouts(path: Path, other: sqlite3.Conne
             assert not thread.is_alive()
         assert len(refused) == 8
         assert all(error.waited >= 0.3 for error in refused)
-        other.execute("COMMIT")
+        look("COMMIT")
         waiter.join(PATIENCE)
         assert not waiter.is_alive()
-    assert select(path, "SELECT job_id FROM bandog_job") == [("waited",)]
+    assert target.select("SELECT job_id FROM bandog_job") == [("waited",)]
 
 
-def test_reads_wait_for_no_writer(path: Path, other: sqlite3.Connection) -> None:
+def test_reads_wait_for_no_writer(target: Target, look: Look) -> None:
     # If one of these waited, it would wait for ever: the lock is held by this very thread.
-    with bandog.connect(path, busy_timeout=3600) as queue:
+    with target.connect(busy_timeout=3600) as queue:
         queue.enqueue({"text": "x"}, job_id="early")
-        other.execute("BEGIN IMMEDIATE")
-        other.execute("DELETE FROM bandog_ready")
+        look(target.lock)
+        look("DELETE FROM bandog_ready")
         for _ in range(3):
             assert queue.read("early").state == "queued"
             assert queue.has_pending_work()
@@ -130,31 +162,31 @@ def test_reads_wait_for_no_writer(path: Path, other: sqlite3.Connection) -> None
         for _ in range(100):
             assert queue.read("early").state == "queued"
         assert writer.is_alive()
-        with bandog.connect(path) as second:
+        with target.connect() as second:
             assert second.read("early").state == "queued"
-        other.execute("ROLLBACK")
+        look("ROLLBACK")
         writer.join(PATIENCE)
         assert not writer.is_alive()
         assert queue.read("late").state == "queued"
 
 
-def test_a_reader_that_never_ends_holds_up_no_writer(path: Path, other: sqlite3.Connection) -> None:
-    with bandog.connect(path, busy_timeout=1) as queue:
+def test_a_reader_that_never_ends_holds_up_no_writer(target: Target, look: Look) -> None:
+    with target.connect(busy_timeout=1) as queue:
         queue.enqueue(job_id="early")
-        other.execute("BEGIN")
-        assert other.execute("SELECT count(*) FROM bandog_job").fetchone() == (1,)
+        look(target.snapshot)
+        assert look("SELECT count(*) FROM bandog_job") == [(1,)]
         for _ in range(3):
             queue.ingest_many([bandog.Job(payload="x" * 500) for _ in range(1000)])
             claims = queue.claim(limit=1000)
             queue.settle_many([(claim, bandog.Completed()) for claim in claims])
-        assert other.execute("SELECT count(*) FROM bandog_job").fetchone() == (1,)
-        other.execute("COMMIT")
-    assert_sound(path)
+        assert look("SELECT count(*) FROM bandog_job") == [(1,)]
+        look("COMMIT")
+    target.assert_sound()
 
 
 @pytest.mark.parametrize("call", ["enqueue", "claim", "settle", "tick"])
-def test_ctrl_c_ends_a_blocked_call(path: Path, start: Callable[..., Child], call: str) -> None:
-    blocked = start("blocked.py", path, call)
+def test_ctrl_c_ends_a_blocked_call(target: Target, start: Callable[..., Child], call: str) -> None:
+    blocked = start("blocked.py", target.url, call)
     assert blocked.hear() == "blocking"
     blocked.process.send_signal(signal.SIGINT)
     # The call would wait for two minutes; an answer within seconds is not the lock's.
@@ -164,5 +196,5 @@ def test_ctrl_c_ends_a_blocked_call(path: Path, start: Callable[..., Child], cal
     # that nobody has received must not keep its job from everybody until its lease of a minute has ended.
     assert blocked.hear() == "early settled"
     blocked.finish()
-    assert_sound(path)
-    assert select(path, "SELECT DISTINCT kind FROM bandog_outcome") == [("completed",)]
+    target.assert_sound()
+    assert target.select("SELECT DISTINCT kind FROM bandog_outcome") == [("completed",)]

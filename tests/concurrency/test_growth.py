@@ -8,12 +8,18 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import bandog
 
+if TYPE_CHECKING:
+    from fix_target import Target
+
 MEBIBYTE = 1 << 20
+TIMES = {"sqlite": 100, "postgres": 10}
+"""How often queues are opened: on a server, each is a handful of sessions."""
 
 
 def resident() -> int:
@@ -43,12 +49,11 @@ def assert_no_growth(body: Callable[[], None], measure: Callable[[], int], allow
 
 
 @pytest.mark.parametrize("measure", [descriptors, threads])
-def test_opening_and_closing_leaves_nothing(tmp_path: Path, measure: Callable[[], int]) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_opening_and_closing_leaves_nothing(target: Target, measure: Callable[[], int]) -> None:
 
     def cycle() -> None:
-        for _ in range(100):
-            with bandog.connect(path) as queue, bandog.connect(path) as other:
+        for _ in range(TIMES[target.kind]):
+            with target.connect() as queue, target.connect() as other:
                 queue.enqueue()
                 queue.has_pending_work()
                 other.claim()
@@ -58,12 +63,11 @@ def test_opening_and_closing_leaves_nothing(tmp_path: Path, measure: Callable[[]
 
 
 @pytest.mark.parametrize("measure", [descriptors, threads])
-def test_a_queue_that_is_dropped_leaves_nothing(tmp_path: Path, measure: Callable[[], int]) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_a_queue_that_is_dropped_leaves_nothing(target: Target, measure: Callable[[], int]) -> None:
 
     def cycle() -> None:
-        for _ in range(50):
-            queue = bandog.connect(path)
+        for _ in range(TIMES[target.kind]):
+            queue = target.connect()
             queue.enqueue()
             bandog.Watchdog(queue, lambda _job, _cancel: None).tick()
             queue.read(queue.enqueue().job_id)
@@ -85,8 +89,8 @@ def test_files_that_are_deleted_leave_no_descriptors(tmp_path: Path) -> None:
     assert_no_growth(cycle, descriptors, 4)
 
 
-def test_many_jobs_leave_no_memory(tmp_path: Path) -> None:
-    with bandog.connect(tmp_path / "jobs.sqlite", synchronous="normal") as queue:
+def test_many_jobs_leave_no_memory(target: Target) -> None:
+    with bandog.connect(target.relaxed) as queue:
 
         def cycle() -> None:
             for _ in range(5):
@@ -105,7 +109,7 @@ class Large:
         self.content = bytearray(256 * 1024)
 
 
-def test_failing_jobs_leave_no_frames(tmp_path: Path) -> None:
+def test_failing_jobs_leave_no_frames(target: Target) -> None:
     alive: weakref.WeakSet[Large] = weakref.WeakSet()
 
     def execute(_job: bandog.ClaimedJob, _cancel: bandog.CancellationToken) -> None:
@@ -114,7 +118,7 @@ def test_failing_jobs_leave_no_frames(tmp_path: Path) -> None:
         message = f"failed with {len(large.content)} bytes at hand"
         raise ValueError(message)
 
-    with bandog.connect(tmp_path / "jobs.sqlite", synchronous="normal") as queue:
+    with bandog.connect(target.relaxed) as queue:
         watchdog = bandog.Watchdog(queue, execute)
 
         def cycle() -> None:
@@ -132,11 +136,11 @@ def test_failing_jobs_leave_no_frames(tmp_path: Path) -> None:
         assert queue.engine.held() == 0
 
 
-def test_calls_that_are_refused_leave_nothing(tmp_path: Path) -> None:
-    with bandog.connect(tmp_path / "jobs.sqlite") as queue:
+def test_calls_that_are_refused_leave_nothing(target: Target) -> None:
+    with bandog.connect(target.relaxed) as queue:
 
         def cycle() -> None:
-            for _ in range(500):
+            for _ in range(5 * TIMES[target.kind]):
                 with pytest.raises(bandog.StaleClaim):
                     queue.acknowledge((queue.enqueue().job_id, "no such token"))
                 with pytest.raises(bandog.JobNotFound):

@@ -5,22 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from processes import PATIENCE, assert_sound, eventually
+from processes import PATIENCE, eventually
 
 import bandog
+
+if TYPE_CHECKING:
+    from fix_target import Target
 
 JOBS = 300
 LEASE = 0.5
 
 
-def test_a_late_report_and_recovery_agree(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_a_late_report_and_recovery_agree(target: Target) -> None:
     said: Counter[str] = Counter()
     recovered: list[str] = []
     swept = threading.Event()
-    with bandog.connect(path, busy_timeout=PATIENCE) as holder, bandog.connect(path, busy_timeout=PATIENCE) as sweeper:
+    with target.connect(busy_timeout=PATIENCE) as holder, target.connect(busy_timeout=PATIENCE) as sweeper:
         holder.ingest_many([bandog.Job(job_id=f"job-{number}", max_recoveries=1) for number in range(JOBS)])
         ends = time.monotonic() + LEASE
         claims = holder.claim("holder", limit=JOBS, lease=LEASE)
@@ -72,4 +74,4 @@ def test_a_late_report_and_recovery_agree(tmp_path: Path) -> None:
         }
         assert {holder.read(job).outcome for job in stale} <= {bandog.Completed("by the second")}
     print(dict(said))
-    assert_sound(path)
+    target.assert_sound()

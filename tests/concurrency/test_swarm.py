@@ -1,6 +1,6 @@
 """Many threads and processes on one queue: each job runs once, and no lock error reaches anybody.
 
-`BANDOG_SWARM_JOBS` is the number of jobs of the large test: 20,000 by default.
+`BANDOG_SWARM_JOBS` is the number of jobs of the large test: by default 20,000 on a file, 6,000 on a server.
 """
 
 from __future__ import annotations
@@ -11,21 +11,30 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from processes import PATIENCE, Child, assert_sound, select
+from processes import PATIENCE, Child
 
 import bandog
 
-JOBS = int(os.environ.get("BANDOG_SWARM_JOBS", "20000"))
+if TYPE_CHECKING:
+    from fix_target import Target
+
+GIVEN = os.environ.get("BANDOG_SWARM_JOBS")
+JOBS = {"sqlite": int(GIVEN or 20_000), "postgres": int(GIVEN or 6_000)}
 PROCESSES = 4
 
 
-def test_four_processes_of_eight_threads_beside_another_program(tmp_path: Path, start: Callable[..., Child]) -> None:
-    path, journal = tmp_path / "jobs.sqlite", tmp_path / "journal"
-    bandog.connect(path).close()
-    neighbour = start("neighbour.py", path, 5)
+def test_four_processes_of_eight_threads_beside_another_program(
+    target: Target, tmp_path: Path, start: Callable[..., Child]
+) -> None:
+    jobs, journal = JOBS[target.kind], tmp_path / "journal"
+    target.connect().close()
+    neighbour = start("neighbour.py", target.url, 5)
     assert neighbour.hear() == "ready"
-    swarms = [start("swarm.py", path, journal, f"swarm{number}", JOBS // PROCESSES) for number in range(PROCESSES)]
+    swarms = [
+        start("swarm.py", target.url, journal, f"swarm{number}", jobs // PROCESSES) for number in range(PROCESSES)
+    ]
     for swarm in swarms:
         assert swarm.hear() == "ready"
     for swarm in swarms:
@@ -38,19 +47,19 @@ def test_four_processes_of_eight_threads_beside_another_program(tmp_path: Path, 
     neighbour.finish()
 
     ran = Counter(line.split()[0] for line in journal.read_text().splitlines())
-    stored = {job for (job,) in select(path, "SELECT job_id FROM bandog_job")}
-    total = JOBS // PROCESSES // 8 * 8 * PROCESSES
+    stored = {job for (job,) in target.select("SELECT job_id FROM bandog_job")}
+    total = jobs // PROCESSES // 8 * 8 * PROCESSES
     assert len(stored) == total
     assert set(ran) == stored
     assert set(ran.values()) == {1}
-    outcomes = select(path, "SELECT kind, attempts, recoveries, count(*) FROM bandog_outcome GROUP BY 1, 2, 3")
+    outcomes = target.select("SELECT kind, attempts, recoveries, count(*) FROM bandog_outcome GROUP BY 1, 2, 3")
     assert outcomes == [("completed", 1, 0, total)]
-    assert select(path, "SELECT count(*), count(DISTINCT number) FROM application") == [(rows, rows)]
+    assert target.select("SELECT count(*), count(DISTINCT number) FROM application") == [(rows, rows)]
     assert rows > 0
-    workers = Counter(name.split("-")[0] for (name,) in select(path, "SELECT worker FROM bandog_outcome"))
+    workers = Counter(name.split("-")[0] for (name,) in target.select("SELECT worker FROM bandog_outcome"))
     print(f"{total} jobs, {rows} rows of the other program, {dict(workers)}")
     assert set(workers) == {f"swarm{number}" for number in range(PROCESSES)}
-    assert_sound(path)
+    target.assert_sound()
 
 
 def in_threads(count: int, body: Callable[[int], None]) -> None:
@@ -75,25 +84,23 @@ def in_threads(count: int, body: Callable[[int], None]) -> None:
         raise errors[0]
 
 
-def test_sixteen_threads_ingest_through_one_queue(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    with bandog.connect(path) as queue:
+def test_sixteen_threads_ingest_through_one_queue(target: Target) -> None:
+    with target.connect() as queue:
 
         def ingest(number: int) -> None:
             for count in range(100):
                 assert queue.enqueue(count, job_id=f"{number}-{count}").kind == "admitted"
 
         in_threads(16, ingest)
-    assert select(path, "SELECT count(*), count(DISTINCT job_id) FROM bandog_job") == [(1600, 1600)]
-    assert select(path, "SELECT count(*) FROM bandog_ready") == [(1600,)]
-    assert_sound(path)
+    assert target.select("SELECT count(*), count(DISTINCT job_id) FROM bandog_job") == [(1600, 1600)]
+    assert target.select("SELECT count(*) FROM bandog_ready") == [(1600,)]
+    target.assert_sound()
 
 
-def test_sixteen_threads_ingest_the_same_jobs(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_sixteen_threads_ingest_the_same_jobs(target: Target) -> None:
     kinds: Counter[str] = Counter()
     conflicts: Counter[str] = Counter()
-    with bandog.connect(path) as queue:
+    with target.connect() as queue:
 
         def ingest(number: int) -> None:
             for count in range(100):
@@ -108,13 +115,12 @@ def test_sixteen_threads_ingest_the_same_jobs(tmp_path: Path) -> None:
         assert kinds[f"{count} admitted"] == 1
         assert kinds[f"{count} duplicate"] == 15
         assert conflicts[f"contested-{count}"] == 15
-    assert select(path, "SELECT count(*) FROM bandog_job") == [(200,)]
+    assert target.select("SELECT count(*) FROM bandog_job") == [(200,)]
 
 
-def test_one_bad_job_spoils_no_other_threads_call(tmp_path: Path) -> None:
+def test_one_bad_job_spoils_no_other_threads_call(target: Target) -> None:
     """Requests share transactions; an answer is still each caller's own."""
-    path = tmp_path / "jobs.sqlite"
-    with bandog.connect(path) as queue:
+    with target.connect() as queue:
         queue.enqueue("first", job_id="taken")
 
         def ingest(number: int) -> None:
@@ -131,15 +137,14 @@ def test_one_bad_job_spoils_no_other_threads_call(tmp_path: Path) -> None:
 
         in_threads(8, ingest)
         assert queue.read("taken").payload == "first"
-    assert select(path, "SELECT count(*) FROM bandog_job") == [(401,)]
-    assert_sound(path)
+    assert target.select("SELECT count(*) FROM bandog_job") == [(401,)]
+    target.assert_sound()
 
 
-def test_threads_share_the_jobs_of_one_queue(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_threads_share_the_jobs_of_one_queue(target: Target) -> None:
     ran: Counter[str] = Counter()
     lock = threading.Lock()
-    with bandog.connect(path) as queue:
+    with target.connect() as queue:
         queue.ingest_many([bandog.Job(job_id=f"job-{number}") for number in range(800)])
 
         def execute(job: bandog.ClaimedJob, cancel: bandog.CancellationToken) -> None:
@@ -156,14 +161,13 @@ def test_threads_share_the_jobs_of_one_queue(tmp_path: Path) -> None:
         assert not queue.has_pending_work()
     assert len(ran) == 800
     assert set(ran.values()) == {1}
-    assert_sound(path)
+    target.assert_sound()
 
 
-def test_closing_while_others_call(tmp_path: Path) -> None:
+def test_closing_while_others_call(target: Target) -> None:
     """A call that races with the close is carried out or refused; what was acknowledged is there."""
-    path = tmp_path / "jobs.sqlite"
     for round_number in range(10):
-        queue = bandog.connect(path)
+        queue = target.connect()
         acknowledged: list[str] = []
 
         def work(number: int, queue: bandog.Queue = queue, acknowledged: list[str] = acknowledged) -> None:
@@ -181,6 +185,6 @@ def test_closing_while_others_call(tmp_path: Path) -> None:
                 return
 
         in_threads(6, work)
-        stored = {job for (job,) in select(path, "SELECT job_id FROM bandog_job")}
+        stored = {job for (job,) in target.select("SELECT job_id FROM bandog_job")}
         assert stored.issuperset(acknowledged)
-    assert_sound(path)
+    target.assert_sound()

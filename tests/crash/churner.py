@@ -1,4 +1,4 @@
-"""Ingests, claims, runs and settles until it is killed: `churner.py FILE JOURNAL SEED`.
+"""Ingests, claims, runs and settles until it is killed: `churner.py URL JOURNAL SEED`.
 
 What was acknowledged to it goes into the journal, one `write(2)` per line at the end of the file: that survives the
 death of the process. An effect is written there before its job is settled, as a real executor's would be.
@@ -103,7 +103,9 @@ class Churner:
                 if tick.kind == "idle":
                     break
                 if tick.kind == "stale":
-                    self.note("stale", job=tick.job_id, attempt=ran[-1])
+                    # Also where the claim came too late to be started, and was lost before it could be handed back.
+                    if ran:
+                        self.note("stale", job=tick.job_id, attempt=ran.pop())
                 elif ran:
                     kind = tick.outcome.kind if tick.outcome else tick.kind
                     self.note("settled", job=tick.job_id, attempt=ran.pop(), kind=kind)
@@ -115,9 +117,9 @@ class Churner:
 
 def main() -> None:
     """Never returns: it is there to be killed."""
-    path, journal, seed = sys.argv[1:]
+    url, journal, seed = sys.argv[1:]
     descriptor = os.open(Path(journal), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with bandog.connect(path) as queue:
+    with bandog.connect(url) as queue:
         print("ready", flush=True)
         Churner(queue, descriptor, seed).run()
 

@@ -1,6 +1,6 @@
 """One process that does as it is told, a line at a time, and is usually killed on the way: `errand.py`.
 
-    open FILE            connect
+    open URL             connect
     bulk PREFIX COUNT    ingest COUNT jobs in one call
     claim NAME LEASE N   claim, and answer with `job_id lease_token` of each
     use JOB_ID TOKEN     renew and acknowledge with somebody else's token
@@ -11,7 +11,6 @@ It answers when it starts, before the part that may be interrupted, and after it
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import bandog
 
@@ -34,9 +33,9 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         match line.split():
-            case ["open", path]:
+            case ["open", url]:
                 print("opening", flush=True)
-                queue = bandog.connect(Path(path))
+                queue = bandog.connect(url)
                 print("open", flush=True)
             case ["bulk", prefix, count]:
                 jobs = [bandog.Job(job_id=f"{prefix}-{number}", payload=number) for number in range(int(count))]

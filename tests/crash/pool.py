@@ -1,4 +1,4 @@
-"""A pool of runtimes in one process, and a job that kills it: `pool.py FILE LOG MODE THREADS`.
+"""A pool of runtimes in one process, and a job that kills it: `pool.py URL LOG MODE THREADS`.
 
 Each start of a job is a line `JOB_ID ATTEMPT` in LOG. The job `poison` ends the process as running out of memory does.
 MODE says when: `beside`, once three neighbours run, which hang; `alone`, once nothing else is left to do.
@@ -22,8 +22,8 @@ BESIDE = 3
 class Pool:
     """What the threads share."""
 
-    def __init__(self, path: Path, log: Path, mode: str, threads: int) -> None:
-        self.queue = bandog.connect(path)
+    def __init__(self, url: str, log: Path, mode: str, threads: int) -> None:
+        self.queue = bandog.connect(url)
         self.log = log
         self.mode = mode
         self.threads = threads
@@ -61,8 +61,8 @@ class Pool:
 
 
 def main() -> None:
-    path, log, mode, threads = sys.argv[1:]
-    pool = Pool(Path(path), Path(log), mode, int(threads))
+    url, log, mode, threads = sys.argv[1:]
+    pool = Pool(url, Path(log), mode, int(threads))
     workers = [threading.Thread(target=pool.work) for _ in range(int(threads))]
     for worker in workers:
         worker.start()

@@ -142,25 +142,41 @@ def eventually(condition: Callable[[], object], what: str, patience: float = PAT
         time.sleep(0.005)
 
 
+Look = Callable[..., list[tuple]]
+
+
+@contextmanager
+def looking_at_file(path: Path) -> Iterator[Look]:
+    """A connection of the interpreter's own SQLite, as a function that runs SQL."""
+    with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as connection:
+        yield lambda statement, *parameters: connection.execute(statement, parameters).fetchall()
+
+
 def select(path: Path, statement: str, *parameters: object) -> list[tuple]:
     """Ask the file itself, through the interpreter's own SQLite."""
-    with closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
-        return connection.execute(statement, parameters).fetchall()
+    with looking_at_file(path) as look:
+        return look(statement, *parameters)
 
 
 def assert_sound(path: Path) -> None:
     """The file is well-formed, and every job is in exactly one state."""
-    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+    with looking_at_file(path) as look:
+        assert look("PRAGMA integrity_check") == [("ok",)]
+        assert_each_in_one_state(look)
+
+
+def assert_each_in_one_state(look: Look) -> None:
+    """Every job is, and every state is a job's; on a server too, where the tables have other names."""
     states = """
         SELECT job.job_id, count(*) FROM bandog_job AS job LEFT JOIN (
             SELECT number FROM bandog_ready UNION ALL SELECT number FROM bandog_lease
             UNION ALL SELECT number FROM bandog_outcome
         ) AS state ON state.number = job.number
-        GROUP BY job.number HAVING count(state.number) <> 1
+        GROUP BY job.number, job.job_id HAVING count(state.number) <> 1
     """
-    assert select(path, states) == [], "jobs in no state, or in several"
+    assert look(states) == [], "jobs in no state, or in several"
     strays = """
         SELECT number FROM (SELECT number FROM bandog_ready UNION ALL SELECT number FROM bandog_lease
-        UNION ALL SELECT number FROM bandog_outcome) WHERE number NOT IN (SELECT number FROM bandog_job)
+        UNION ALL SELECT number FROM bandog_outcome) AS state WHERE number NOT IN (SELECT number FROM bandog_job)
     """
-    assert select(path, strays) == [], "states without a job"
+    assert look(strays) == [], "states without a job"

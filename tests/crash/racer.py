@@ -1,4 +1,4 @@
-"""A claimer that claims at the given instant: `racer.py FILE NAME`, then one line `INSTANT` per round."""
+"""A claimer that claims at the given instant: `racer.py URL NAME`, then one line `INSTANT` per round."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import bandog
 
 def main() -> None:
     """Answer each instant with the job that was claimed then, or with a dash."""
-    path, name = sys.argv[1:]
-    with bandog.connect(path) as queue:
+    url, name = sys.argv[1:]
+    with bandog.connect(url) as queue:
         print("ready", flush=True)
         for line in sys.stdin:
             instant = int(line)

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from processes import Child, assert_sound, eventually, select
+from processes import Child, eventually
 
 import bandog
+
+if TYPE_CHECKING:
+    from fix_target import Target
 
 LEASE = 0.5
 
 
-def lose_three_claims(path: Path, start: Callable[..., Child]) -> list[tuple[str, str]]:
+def lose_three_claims(target: Target, start: Callable[..., Child]) -> list[tuple[str, str]]:
     """The claims of a worker `w1` that was killed: job ids with lease tokens."""
-    with bandog.connect(path) as queue:
+    with target.connect() as queue:
         queue.ingest_many([bandog.Job(job_id=f"job-{number}", payload=number) for number in range(3)])
     worker = start("errand.py")
     assert worker.hear() == "ready"
-    assert worker.ask(f"open {path}") == "opening"
+    assert worker.ask(f"open {target.url}") == "opening"
     assert worker.hear() == "open"
     words = worker.ask(f"claim w1 {LEASE} 3").split()
     worker.kill()
@@ -32,7 +35,7 @@ def lose_three_claims(path: Path, start: Callable[..., Child]) -> list[tuple[str
     return claims
 
 
-def takes_over(successor: Child, path: Path, name: str, lost: list[tuple[str, str]]) -> None:
+def takes_over(successor: Child, target: Target, name: str, lost: list[tuple[str, str]]) -> None:
     """`successor`, already up, gets all three jobs by claiming alone, and the old claims are worth nothing."""
     # The lease is long, so that the jobs do not go round a second time on a slow machine.
     claimed = str(eventually(lambda: successor.ask(f"claim {name} 30 3"), "the lost jobs come back")).split()
@@ -40,46 +43,44 @@ def takes_over(successor: Child, path: Path, name: str, lost: list[tuple[str, st
     assert sorted(tokens) == ["job-0", "job-1", "job-2"], "one claim's sweep brings all of them"
     for job, token in lost:
         assert successor.ask(f"use {job} {token}") == "stale stale stale"
-    rows = select(path, "SELECT worker, attempts, recoveries FROM bandog_lease")
+    rows = target.select("SELECT worker, attempts, recoveries FROM bandog_lease")
     assert rows == [(name, 2, 1)] * 3
     for job, token in tokens.items():
         assert successor.ask(f"use {job} {token}").split()[:2] == ["accepted", "accepted"]
     successor.finish()
-    with bandog.connect(path) as queue:
+    with target.connect() as queue:
         records = [queue.read(job) for job, _ in lost]
         assert [record.outcome for record in records] == [bandog.Completed()] * 3
         assert [record.attempts for record in records] == [2, 2, 2]
-    assert_sound(path)
+    target.assert_sound()
 
 
 @pytest.mark.parametrize("name", ["w2", "w1"])
-def test_a_successor_of_any_name_takes_over(tmp_path: Path, start: Callable[..., Child], name: str) -> None:
-    path = tmp_path / "jobs.sqlite"
-    lost = lose_three_claims(path, start)
+def test_a_successor_of_any_name_takes_over(target: Target, start: Callable[..., Child], name: str) -> None:
+    lost = lose_three_claims(target, start)
     successor = start("errand.py")
     assert successor.hear() == "ready"
-    assert successor.ask(f"open {path}") == "opening"
+    assert successor.ask(f"open {target.url}") == "opening"
     assert successor.hear() == "open"
-    takes_over(successor, path, name, lost)
+    takes_over(successor, target, name, lost)
 
 
-def test_a_successor_long_afterwards_takes_over_at_once(tmp_path: Path, start: Callable[..., Child]) -> None:
-    path = tmp_path / "jobs.sqlite"
-    lost = lose_three_claims(path, start)
+def test_a_successor_long_afterwards_takes_over_at_once(target: Target, start: Callable[..., Child]) -> None:
+    lost = lose_three_claims(target, start)
     # Nobody is there for ten leases. What is waited for is the time itself.
     over = time.monotonic() + 10 * LEASE
     eventually(lambda: time.monotonic() > over, "ten leases")
-    assert select(path, "SELECT count(*) FROM bandog_lease") == [(3,)], "nobody was there to recover them"
+    assert target.select("SELECT count(*) FROM bandog_lease") == [(3,)], "nobody was there to recover them"
     successor = start("errand.py")
     assert successor.hear() == "ready"
-    assert successor.ask(f"open {path}") == "opening"
+    assert successor.ask(f"open {target.url}") == "opening"
     assert successor.hear() == "open"
     first = successor.ask("claim w1 30 1")
     assert first, "the very first claim recovers and claims"
     # Hand it back, so that the rest is as in the other two cases.
     job, token = first.split()
-    assert select(path, "SELECT count(*) FROM bandog_lease") == [(1,)]
-    with bandog.connect(path) as queue:
+    assert target.select("SELECT count(*) FROM bandog_lease") == [(1,)]
+    with target.connect() as queue:
         queue.acknowledge((job, token))
         others = queue.claim("w1", limit=3)
         assert len(others) == 2
@@ -91,13 +92,12 @@ def test_a_successor_long_afterwards_takes_over_at_once(tmp_path: Path, start: C
             with pytest.raises(bandog.StaleClaim):
                 queue.acknowledge((job_id, old))
             assert queue.read(job_id).attempts == 2
-    assert_sound(path)
+    target.assert_sound()
 
 
-def test_an_old_claim_is_stale_before_anybody_recovers_it(tmp_path: Path, start: Callable[..., Child]) -> None:
-    path = tmp_path / "jobs.sqlite"
-    lost = lose_three_claims(path, start)
-    with bandog.connect(path) as queue:
+def test_an_old_claim_is_stale_before_anybody_recovers_it(target: Target, start: Callable[..., Child]) -> None:
+    lost = lose_three_claims(target, start)
+    with target.connect() as queue:
         job, token = lost[0]
         over = time.monotonic() + LEASE
         eventually(lambda: time.monotonic() > over, "one lease")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from processes import Child, assert_sound
-
-import bandog
+if TYPE_CHECKING:
+    from fix_target import Target
+    from processes import Child
 
 ROUNDS = 150
 CLAIMERS = 4
 
 
-def test_of_four_claimers_exactly_one_wins(tmp_path: Path, start: Callable[..., Child]) -> None:
-    path = tmp_path / "jobs.sqlite"
+def test_of_four_claimers_exactly_one_wins(target: Target, start: Callable[..., Child]) -> None:
     winners = set()
-    with bandog.connect(path) as queue:
-        racers = [start("racer.py", path, f"racer-{number}") for number in range(CLAIMERS)]
+    with target.connect() as queue:
+        racers = [start("racer.py", target.url, f"racer-{number}") for number in range(CLAIMERS)]
         assert [racer.hear() for racer in racers] == ["ready"] * CLAIMERS
         for number in range(ROUNDS):
             queue.enqueue(number, job_id=f"job-{number}")
@@ -33,4 +32,4 @@ def test_of_four_claimers_exactly_one_wins(tmp_path: Path, start: Callable[..., 
     for racer in racers:
         racer.finish()
     assert len(winners) > 1, "it was never a race"
-    assert_sound(path)
+    target.assert_sound()

@@ -1,12 +1,10 @@
 """Comparisons of the store with the rules. Each says which job, and what both sides think of it."""
 
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import life_cycle
+from fix_store import ClockedStore
 from life_cycle import LifeCycle, Mentions, Stored, canonical
 
 import bandog
@@ -129,20 +127,22 @@ def stats_agree(rules: LifeCycle, stats: bandog.Stats, bound: int) -> None:
     }
 
 
-def file_agrees(rules: LifeCycle, path: Path) -> None:
-    """Each job in exactly one table, seen through the other SQLite library of this process."""
-    places = {"queued": "bandog_ready", "running": "bandog_lease", "settled": "bandog_outcome"}
-    with closing(sqlite3.connect(path)) as connection:
-        for state, table in places.items():
-            # Only the fixed names above are put in.
-            rows = connection.execute(
-                f"SELECT job_id FROM {table} LEFT JOIN bandog_job USING (number) ORDER BY number"  # noqa: S608
-            ).fetchall()
-            assert [job_id for (job_id,) in rows] == [job.job_id for job in rules.in_state(state)], state
-        (count,) = connection.execute("SELECT count(*) FROM bandog_job").fetchone()
-        assert count == len(rules.jobs)
+PLACES = """
+    SELECT 'queued', number, job_id FROM bandog_ready LEFT JOIN bandog_job USING (number)
+    UNION ALL SELECT 'running', number, job_id FROM bandog_lease LEFT JOIN bandog_job USING (number)
+    UNION ALL SELECT 'settled', number, job_id FROM bandog_outcome LEFT JOIN bandog_job USING (number)
+    UNION ALL SELECT 'admitted', number, job_id FROM bandog_job
+    ORDER BY 1, 2
+"""
 
 
-def file_is_sound(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+def tables_agree(rules: LifeCycle, store: ClockedStore) -> None:
+    """Each job in exactly one table, through a connection that is none of ours; in a file, another SQLite library."""
+    found: dict[str, list[str]] = {"queued": [], "running": [], "settled": [], "admitted": []}
+    for place, _, job_id in store.execute(PLACES):
+        found[place].append(job_id)
+    assert found.pop("admitted") == [job.job_id for job in rules.by_admission()]
+    for state, there in found.items():
+        assert there == [job.job_id for job in rules.in_state(state)], state
+    limits = {(queue, lane): most for queue, lane, most in store.execute("SELECT * FROM bandog_lane_limit")}
+    assert limits == rules.limits

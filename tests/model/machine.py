@@ -1,27 +1,19 @@
-"""What all rules of the machine stand on: the file, the handles, the clock, crashes, and the invariants."""
+"""What all rules of the machine stand on: the store, the handles, the clock, crashes, and the invariants.
 
-import shutil
-import tempfile
+The store is one of :mod:`fix_store`; :mod:`on_files` and :mod:`on_servers` say which, and have the rules that are about
+their kind of store alone.
+"""
+
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from agreement import (
-    MICROSECOND,
-    file_agrees,
-    file_is_sound,
-    record_agrees,
-    since_epoch,
-    stats_agree,
-    wake_agrees,
-    when,
-)
+from agreement import record_agrees, since_epoch, stats_agree, tables_agree, wake_agrees
+from fix_store import ClockedStore
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from life_cycle import SECOND, LifeCycle, Stored, micros
+from life_cycle import RECOVERED_PER_CLAIM, SECOND, LifeCycle, Stored, micros
 
 import bandog
-from bandog.testing import FakeClock
 
 # Few of everything, so that operations meet each other often.
 JOB_IDS = tuple(f"j{number}" for number in range(8))
@@ -34,7 +26,6 @@ handles = st.integers(0, HANDLES - 1)
 picks = st.integers(0, 30)
 leases = st.sampled_from([0.5, 1, 10, timedelta(seconds=60)])
 moves = st.sampled_from([0.000_001, 0.5, 1, 5, 30, 60, 200])
-steps = st.sampled_from([-86_400, -3600, -60, -5, 5, 60, 3600, 86_400])
 edges = st.sampled_from([-1, 0, 1])
 
 
@@ -48,29 +39,30 @@ class Held(NamedTuple):
 
 
 class Machine(RuleBasedStateMachine):
+    refusal_of_a_probe: type[bandog.BandogError]
+    """What a runtime with a liveness probe is told beside one with leases."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="bandog-model-"))
-        self.path = self.folder / "jobs.sqlite"
-        self.clock = FakeClock()
-        self.queues: list[Any] = [self.connect() for _ in range(HANDLES)]
+        self.store = self.open_store()
+        self.queues: list[Any] = [self.store.open() for _ in range(HANDLES)]
         # A fake clock starts one hour after its boot.
-        self.rules = LifeCycle(wall=since_epoch(self.clock.now()), uptime=3600 * SECOND)
+        self.rules = LifeCycle(wall=since_epoch(self.store.now()), uptime=3600 * SECOND)
         self.held: list[Held] = []
-        self.boots = 0
         self.steps = 0
 
-    def connect(self) -> bandog.Queue:
-        return bandog.connect(self.path, clock=self.clock)
+    def open_store(self) -> ClockedStore:
+        """An empty one, whose clock is at its start."""
+        raise NotImplementedError
 
     def teardown(self) -> None:
-        try:
-            file_is_sound(self.path)
-        finally:
-            for queue in self.queues:
-                if queue is not None:
-                    queue.close()
-            shutil.rmtree(self.folder)
+        self.queues_close()
+        self.store.stop()
+
+    def queues_close(self) -> None:
+        for queue in self.queues:
+            if queue is not None:
+                queue.close()
 
     # What the rules share
 
@@ -108,11 +100,19 @@ class Machine(RuleBasedStateMachine):
         recovered, interrupted = self.rules.recover(chosen)
         assert (recovered, interrupted) == (list(answer[0]), list(answer[1]))
 
+    def lost_to_a_claim(self) -> list[Stored]:
+        """Of the lost claims those that a claim recovers first."""
+        return self.rules.lost()[:RECOVERED_PER_CLAIM]
+
+    def lasting(self, lease: Any) -> Any:
+        """A lease of that length, or of one that suits the store."""
+        return lease
+
     # Time
 
     @rule(by=moves)
     def time_passes(self, by: float) -> None:
-        self.clock.advance(by)
+        self.store.advance(by)
         self.rules.passes(micros(by))
 
     @rule(pick=picks, edge=edges)
@@ -124,21 +124,8 @@ class Machine(RuleBasedStateMachine):
         ahead = sorted(wait + edge for wait in waits if wait + edge > 0)
         if ahead:
             by = ahead[pick % len(ahead)]
-            self.clock.advance(by * MICROSECOND)
+            self.store.advance(by / SECOND)
             rules.passes(by)
-
-    @rule(by=steps, writer=handles)
-    def somebody_sets_the_clock(self, by: int, writer: int) -> None:
-        self.clock.step_wall(by)
-        self.rules.clock_is_set(by * SECOND)
-        for queue in self.queues:
-            wake_agrees_after_step(self.rules, queue)
-        # What is shown of queued jobs is put right by the next write, whoever makes it.
-        self.write_nothing(writer)
-
-    def write_nothing(self, writer: int) -> None:
-        """A write transaction that changes no job."""
-        self.queues[writer].set_lane_limit("nowhere", "nothing", None)
 
     # Crashes
 
@@ -148,22 +135,14 @@ class Machine(RuleBasedStateMachine):
         for handle in ended:
             if close:
                 self.queues[handle].close()
-            # Opened again below: where all have ended, the file is found with nobody there.
+            # Opened again below: where all have ended, the store is found with nobody there.
             self.queues[handle] = None
+        self.are_gone()
         for handle in ended:
-            self.queues[handle] = self.connect()
+            self.queues[handle] = self.store.open()
 
-    @rule(step=st.just(0) | steps)
-    def the_machine_starts_again(self, step: int) -> None:
-        for queue in self.queues:
-            queue.close()
-        self.boots += 1
-        self.clock.reboot(f"boot-{self.boots}")
-        self.rules.starts_again(SECOND)
-        if step:
-            self.clock.step_wall(step)
-        self.rules.clock_is_set(step * SECOND)
-        self.queues[:] = [self.connect() for _ in range(HANDLES)]
+    def are_gone(self) -> None:
+        """Some handles are."""
 
     # What holds after every step
 
@@ -189,16 +168,4 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_job_is_in_one_table(self) -> None:
-        file_agrees(self.rules, self.path)
-        if self.steps % 16 == 0:
-            file_is_sound(self.path)
-
-
-def wake_agrees_after_step(rules: LifeCycle, queue: bandog.Queue) -> None:
-    """A handle that has not written since the clock was set back wakes in time all the same.
-
-    That a job which may run at once shows an older time is allowed until then, a wake that is too late never.
-    """
-    expected, actual = rules.next_wake(), queue.next_wake()
-    assert (expected is None) == (actual is None)
-    assert expected is None or actual <= max(when(expected), when(rules.wall)), (actual, when(expected))
+        tables_agree(self.rules, self.store)

@@ -1,4 +1,4 @@
-"""Rules of runtimes: ticks with executors that return, raise, interfere or die, on leases and on a liveness probe."""
+"""Rules of runtimes: ticks with executors that return, raise, interfere or die."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,12 +7,12 @@ import pytest
 from agreement import claim_agrees, content_agrees
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from life_cycle import RECOVERED_PER_CLAIM, Mentions, Stored, micros
+from life_cycle import Mentions, Stored, micros
 from machine import Held, Machine, handles, leases
 from working import Working, reports, subscriptions
 
 import bandog
-from bandog import Completed, Failed, Interrupted, Watchdog
+from bandog import Completed, Failed, Interrupted
 
 PUT_BACK = {"retried", "snoozed", "released"}
 
@@ -29,7 +29,6 @@ acts = st.builds(
     before=st.sampled_from(["", "", "settles", "is cancelled", "is killed", "is killed"]),
     report=reports | st.sampled_from([None, 5, Interrupted("mine"), ValueError("boom"), SystemExit("boom")]),
 )
-alive = st.sampled_from(["alive", "dead", "who knows"])
 
 
 def as_the_rules_see_it(answer: Any) -> Any:
@@ -47,39 +46,17 @@ def as_the_rules_see_it(answer: Any) -> Any:
 class Running(Working, Machine):
     @rule(handle=handles, queues=subscriptions, lease=leases, sequence=st.lists(acts, min_size=1, max_size=3))
     def a_runtime_with_leases_ticks(self, handle: int, queues: Any, lease: Any, sequence: list[Act]) -> None:
-        with Watchdog(self.queues[handle], self.executor(handle), queues=queues, lease=lease, worker="dog") as dog:
+        lease = self.lasting(lease)
+        with self.runtime(handle, queues=queues, lease=lease, worker="dog") as dog:
             self.rules.adopt(micros(lease))
-            with pytest.raises(bandog.RuntimeConflict):
-                Watchdog(self.queues[0], self.executor(handle), is_alive=lambda _: True)
+            with pytest.raises(self.refusal_of_a_probe):
+                self.runtime(0, is_alive=lambda _: True)
             for act in sequence:
                 if not self.ticks(dog, handle, act, queues, micros(lease)):
                     break
 
-    @rule(
-        handle=handles,
-        queues=subscriptions,
-        sequence=st.lists(st.tuples(alive, acts), min_size=2, max_size=8),
-    )
-    def a_runtime_with_a_probe_ticks(self, handle: int, queues: Any, sequence: list[Any]) -> None:
-        """And is started again where it died, so that several of its claims are left running."""
-        ahead = list(sequence)
-        while ahead:
-            self.place = (-(2**62), 0)
-            with Watchdog(
-                self.queues[handle], self.executor(handle), queues=queues, worker="prober", is_alive=self.is_alive
-            ) as dog:
-                with pytest.raises(bandog.RuntimeConflict):
-                    Watchdog(self.queues[0], self.executor(handle), lease=5)
-                while ahead:
-                    self.says, act = ahead.pop(0)
-                    if not self.ticks(dog, handle, act, queues, None):
-                        break
-
-    def is_alive(self, record: bandog.JobRecord) -> bool:
-        self.probed = record.job_id
-        if self.says == "who knows":
-            raise RuntimeError(self.says)
-        return self.says == "alive"
+    def runtime(self, handle: int, **options: Any) -> Any:
+        return self.store.watchdog(self.queues[handle], self.executor(handle), **options)
 
     def executor(self, handle: int) -> Callable[..., Any]:
         """What the tick runs: it looks at the claim as the rules have it, then acts."""
@@ -109,7 +86,7 @@ class Running(Working, Machine):
     def start(self, job: Stored, claim: bandog.ClaimedJob) -> None:
         """In the executor: recovery and the claim itself have happened, and the record shows them."""
         dead, lost, _ = self.expected_before
-        recovered, interrupted = self.rules.recover(self.rules.lost()[:RECOVERED_PER_CLAIM])
+        recovered, interrupted = self.rules.recover(self.lost_to_a_claim())
         self.expected_before = (dead + recovered, lost + interrupted, self.expected_before[2])
         due = self.rules.due(self.subscribed)
         assert due
@@ -119,23 +96,10 @@ class Running(Working, Machine):
         self.remember(claim)
 
     def probe(self) -> None:
-        """The oldest running claim that the probe stands for, then in turn, so that no raising one hides the others."""
-        running = [job for job in self.rules.in_state("running") if job.lease.until is None]
-        running.sort(key=lambda job: (job.lease.claimed_at, job.number))
-        later = [job for job in running if (job.lease.claimed_at, job.number) > self.place]
-        self.expected_probe, self.expected_before = None, ([], [], None)
-        if not running:
-            self.place = (-(2**62), 0)
-            return
-        job = (later or running)[0]
-        self.place = (job.lease.claimed_at, job.number)
-        self.expected_probe = job.job_id
-        if self.says == "who knows":
-            self.expected_before = ([], [], job.job_id)
-        elif self.says == "dead":
-            self.expected_before = (*self.rules.recover([job]), None)
+        """What a tick does first, where a liveness probe stands for leases."""
+        raise NotImplementedError
 
-    def ticks(self, dog: Watchdog, handle: int, act: Act, queues: Any, seconds: int | None) -> bool:
+    def ticks(self, dog: Any, handle: int, act: Act, queues: Any, seconds: int | None) -> bool:
         """One tick. False where the process died in it."""
         rules = self.rules
         self.act, self.seconds, self.worker = act, seconds, "prober" if seconds is None else "dog"
@@ -149,12 +113,12 @@ class Running(Working, Machine):
         except bandog.QueueClosed:
             assert act.before == "is killed"
             assert self.began
-            self.queues[handle] = self.connect()
+            self.queues[handle] = self.store.open()
             return False
         if self.began is None:
             # Nothing was run: then nothing was due, once what was lost had been recovered.
             dead, lost, unknown = self.expected_before
-            recovered, interrupted = rules.recover(rules.lost()[:RECOVERED_PER_CLAIM])
+            recovered, interrupted = rules.recover(self.lost_to_a_claim())
             self.expected_before = (dead + recovered, lost + interrupted, unknown)
             assert rules.due(self.subscribed) == []
             assert (tick.job_id, tick.outcome) == (None, None)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from steps import claim_one
 
-from bandog import Completed, Watchdog
+from bandog import Completed, Job, Watchdog
 
 HOUR = 3600.0
 
@@ -41,6 +41,28 @@ def test_the_next_wake_after_a_set_back_looks_behind_a_job_that_waits_on_purpose
     queue.enqueue(job_id="may run at once")
     sqlite_store.clock.step_wall(-40)
     assert queue.next_wake() <= sqlite_store.now()
+
+
+@pytest.fixture
+def bounded(request, store, queue):
+    """A lane with a bound, which is far away."""
+    if store.kind.startswith("postgres"):
+        reason = "jobs of bounded lanes are admitted after all others of their call"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    queue.set_lane_limit("default", "bounded", 10)
+    return "bounded"
+
+
+def test_of_two_jobs_with_one_id_in_a_call_the_first_is_admitted_whatever_its_lane(queue, bounded):
+    answers = queue.ingest_many([Job(job_id="a", lane=bounded), Job(job_id="a", lane="free")])
+    assert [answer.kind for answer in answers] == ["admitted", "conflict"]
+    assert queue.read("a").lane == bounded
+
+
+def test_jobs_of_one_call_are_admitted_in_its_order_whatever_their_lanes(queue, bounded):
+    queue.ingest_many([Job(job_id="a", lane=bounded), Job(job_id="b", lane="free")])
+    assert [record.job_id for record in queue.jobs()] == ["a", "b"]
+    assert [claim.job_id for claim in queue.claim(limit=2)] == ["a", "b"]
 
 
 def test_a_repeated_settle_does_not_answer_with_the_due_time_of_a_later_put_back(store, queue):

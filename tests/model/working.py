@@ -8,7 +8,7 @@ import pytest
 from agreement import claim_agrees, since_epoch
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from life_cycle import RECOVERED_PER_CLAIM, Answer, micros
+from life_cycle import Answer, micros
 from machine import Held, Machine, handles, leases, picks
 
 import bandog
@@ -54,11 +54,12 @@ class Working(Machine):
         lease=leases,
     )
     def claim(self, handle: int, worker: str, queues: Any, limit: int, lease: Any) -> None:
+        lease = self.lasting(lease)
         claims = self.queues[handle].claim(worker, queues=queues, limit=limit, lease=lease)
         rules = self.rules
         # No probe is at work outside its own rule, so a user of the pull API alone inherits what one left running.
         rules.adopt(micros(lease))
-        rules.recover(rules.lost()[:RECOVERED_PER_CLAIM])
+        rules.recover(self.lost_to_a_claim())
         names = [queues] if isinstance(queues, str) else queues
         due = rules.due(names)[:limit]
         assert [claim.job_id for claim in claims] == [job.job_id for job in due]
@@ -73,6 +74,9 @@ class Working(Machine):
     @precondition(Machine.has_held)
     @rule(handle=handles, pick=picks, lease=leases, as_pair=st.booleans())
     def renew(self, handle: int, pick: int, lease: Any, as_pair: bool) -> None:
+        self.renews(handle, pick, self.lasting(lease), as_pair=as_pair)
+
+    def renews(self, handle: int, pick: int, lease: Any, *, as_pair: bool) -> None:
         held = self.recall(pick)
         job, queue = self.job(held.job_id), self.queues[handle]
         name = (held.job_id, held.token) if as_pair else held.claim
@@ -92,8 +96,8 @@ class Working(Machine):
             held = self.recall(pick)
             job = self.job(held.job_id)
             # A renewal for what was asked for last changes no more than it must.
-            seconds = job.lease.seconds / 1_000_000 if job and job.lease and job.lease.seconds else 1
-            self.renew(handle, pick, seconds, as_pair=True)
+            seconds = job.lease.seconds / 1_000_000 if job and job.lease and job.lease.seconds else self.lasting(1)
+            self.renews(handle, pick, seconds, as_pair=True)
 
     @rule(handle=handles, limit=st.sampled_from([1, 2, 100]))
     def recover(self, handle: int, limit: int) -> None:
