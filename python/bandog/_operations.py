@@ -123,7 +123,8 @@ class Operations:
         if schema is None:
             home = Home(str(Path(name).absolute()), identity(name), clock)
         else:
-            home = Schema(schema, name, self.schema_identity)
+            # Of the engine and not of this object, which would hold itself: a queue that is dropped ends at once.
+            home = Schema(schema, name, partial(_schema_identity, engine))
         self._elsewhere = Elsewhere(engine, home, _check)
 
     def close(self) -> None:
@@ -238,10 +239,6 @@ class Operations:
 
     def next_wake(self) -> Call[datetime | None]:
         return Call(self.engine.next_wake(), _same)
-
-    def schema_identity(self) -> Call[str | None]:
-        """Which schema of which database of which server the jobs are in; ``None`` for an SQLite file."""
-        return Call(self.engine.schema_identity(), _same)
 
     # Changing
 
@@ -362,6 +359,11 @@ def _names(field: str, names: Sequence[str] | str) -> list[str]:
 
 def _same(answer: Any) -> Any:
     return answer
+
+
+def _schema_identity(engine: Engine) -> Call[str | None]:
+    """Which schema of which database of which server the jobs are in."""
+    return Call(engine.schema_identity(), _same)
 
 
 def _admission(job: Job, admissions: list[Admission]) -> Admission:

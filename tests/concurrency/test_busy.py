@@ -55,19 +55,8 @@ WRITES: dict[str, Callable[[bandog.Queue, bandog.ClaimedJob], object]] = {
 }
 
 
-PATIENT_ON_SERVERS = ("claim", "renew", "settle")
-"""They try again until the deadline of the call, and then say that its fate is not known."""
-
-
 @pytest.mark.parametrize("write", WRITES)
-def test_every_write_gives_up_after_the_stated_timeout(
-    target: Target, look: Look, write: str, request: pytest.FixtureRequest
-) -> None:
-    patience = PATIENCE
-    if target.kind == "postgres" and write in PATIENT_ON_SERVERS:
-        patience = 4
-        reason = "a lock on a whole table is waited for until the call's deadline, whatever busy_timeout says"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_every_write_gives_up_after_the_stated_timeout(target: Target, look: Look, write: str) -> None:
     with target.connect(busy_timeout=0.3) as queue:
         queue.enqueue(job_id="dead")
         queue.fail(queue.claim()[0], "why")
@@ -77,7 +66,7 @@ def test_every_write_gives_up_after_the_stated_timeout(
         try:
             begin = time.monotonic()
             with pytest.raises(bandog.StoreBusy) as caught:
-                Background(lambda: WRITES[write](queue, claim)).join(patience)
+                Background(lambda: WRITES[write](queue, claim)).join(PATIENCE)
             assert time.monotonic() - begin >= 0.3
         finally:
             look("COMMIT")

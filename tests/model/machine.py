@@ -137,12 +137,8 @@ class Machine(RuleBasedStateMachine):
                 self.queues[handle].close()
             # Opened again below: where all have ended, the store is found with nobody there.
             self.queues[handle] = None
-        self.are_gone()
         for handle in ended:
             self.queues[handle] = self.store.open()
-
-    def are_gone(self) -> None:
-        """Some handles are."""
 
     # What holds after every step
 

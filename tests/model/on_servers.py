@@ -1,6 +1,5 @@
 """The machine on a PostgreSQL server: time is the schema's, and no liveness probe stands for a lease."""
 
-import gc
 from datetime import timedelta
 from typing import Any
 
@@ -40,15 +39,6 @@ class OnServers(Producing, Machine):
             assert lost[0].lease.until > self.rules.uptime - LONGEST_REST
             return []
         return lost
-
-    def as_admitted(self, batch: list[Any]) -> list[Any]:
-        """Those of bounded lanes last, which is wrong: see :mod:`test_found`."""
-        limits = self.rules.limits
-        return sorted(batch, key=lambda pair: (pair[0][1].queue, pair[0][1].lane) in limits)
-
-    def are_gone(self) -> None:
-        # A dropped queue's sessions end with it, which may be when garbage is next collected; a server has a hundred.
-        gc.collect()
 
 
 class OnServersAsync(OnServers):

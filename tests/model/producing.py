@@ -96,12 +96,8 @@ class Producing(Machine):
     def ingest_many(self, handle: int, batch: list[Any]) -> None:
         jobs = [self.made(*admission) for admission in batch]
         answers = self.queues[handle].ingest_many(jobs)
-        for admission, answer in self.as_admitted(list(zip(batch, answers, strict=True))):
+        for admission, answer in zip(batch, answers, strict=True):
             self.admission_agrees(answer, *self.admits(*admission))
-
-    def as_admitted(self, batch: list[tuple[Any, bandog.Admission]]) -> list[tuple[Any, bandog.Admission]]:
-        """Jobs of one call, in the order in which they are admitted."""
-        return batch
 
     @rule(handle=handles, pick=picks, other=st.sampled_from([None, None, *OTHER]), schedule=schedules)
     def replay(self, handle: int, pick: int, other: str | None, schedule: dict[str, Any]) -> None:

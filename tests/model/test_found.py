@@ -44,11 +44,8 @@ def test_the_next_wake_after_a_set_back_looks_behind_a_job_that_waits_on_purpose
 
 
 @pytest.fixture
-def bounded(request, store, queue):
+def bounded(queue):
     """A lane with a bound, which is far away."""
-    if store.kind.startswith("postgres"):
-        reason = "jobs of bounded lanes are admitted after all others of their call"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     queue.set_lane_limit("default", "bounded", 10)
     return "bounded"
 

@@ -129,8 +129,7 @@ def named(claims: list[bandog.ClaimedJob], database: Any) -> tuple[str, str]:
 
 def pages_of_a_renewal(database: Any, claims: list[bandog.ClaimedJob]) -> int:
     numbers, tokens = named(claims, database)
-    leases = f"array_fill(1e6::float8, ARRAY[{len(claims)}])"
-    return pages_of(database, "renew", "int8[], text[], float8[]", f"{numbers}, {tokens}, {leases}", len(claims))
+    return pages_of(database, "renew", "int8[], text[], float8", f"{numbers}, {tokens}, 1e6", len(claims))
 
 
 def pages_of_a_settlement(database: Any, claims: list[bandog.ClaimedJob]) -> int:

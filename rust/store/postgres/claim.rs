@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::fault::Fault;
-use super::inbox::Inbox;
+use super::inbox::{BUSY_PAUSE, Inbox, patient};
 use super::link::Link;
 use super::read::next_due;
 use super::recover::recover;
@@ -114,7 +114,15 @@ impl Claimer {
                     requests = left;
                 }
                 // A row was locked that is never waited for, or a deadlock was resolved against us: nothing was changed.
-                Err(Fault::Busy) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(Fault::Busy) => {
+                    requests = patient(
+                        &self.shared,
+                        requests,
+                        |request| (request.asked_at, request.deadline),
+                        |request| request.reply.send(Err(self.shared.error(Fault::Busy, request.asked_at))),
+                    );
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
                 Err(fault @ (Fault::Lost(_) | Fault::Late)) => {
                     for request in requests.drain(..) {
                         self.look_up(request, fault.clone()).await;

@@ -6,12 +6,33 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::link::Link;
+use super::shared::Shared;
 
 /// How many requests are taken at once.
 const LARGEST_BATCH: usize = 1_000;
 
 /// The pause between two tries of requests that wait for rows which somebody holds locked.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause between two tries of requests whose transaction met a lock as a whole.
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Of requests that meet a lock, those that go on waiting; the others have waited long enough, and are told. `times` is when
+/// a request was asked, and its deadline.
+pub(super) fn patient<R>(
+    shared: &Shared,
+    requests: Vec<R>,
+    times: impl Fn(&R) -> (Instant, Instant),
+    give_up: impl Fn(R),
+) -> Vec<R> {
+    let now = Instant::now();
+    let (waiting, over): (Vec<R>, Vec<R>) = requests.into_iter().partition(|request| {
+        let (asked_at, deadline) = times(request);
+        now < (asked_at + shared.options.busy_timeout).min(deadline) && !shared.gives_up()
+    });
+    over.into_iter().for_each(give_up);
+    waiting
+}
 
 /// Requests as they come in.
 pub(super) struct Inbox<R>(UnboundedReceiver<R>);

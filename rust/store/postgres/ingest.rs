@@ -168,6 +168,9 @@ async fn attempt(
         link.transact(shared.batch(deadline), async |transaction| {
             for chunk in all.chunks(LARGEST_STATEMENT) {
                 admit(transaction, shared, chunk, false, &mut answers).await?;
+                if chunk.iter().any(|(place, _)| answers[*place].is_none()) {
+                    break; // perhaps for a bounded lane, which no later job is to overtake
+                }
             }
             admit_rest(transaction, shared, &all, uncertain_since, &mut answers).await
         })
@@ -204,7 +207,7 @@ async fn admit_rest(
     Err(Fault::Busy)
 }
 
-/// Store those jobs whose id is free, and whose lane has no bound unless that was looked at.
+/// Store those jobs whose id is free: unless bounds were looked at, only those before the first one of a bounded lane.
 async fn admit(
     transaction: &Transaction<'_>,
     shared: &Shared,

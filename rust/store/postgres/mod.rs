@@ -195,8 +195,10 @@ impl PostgresStore {
                         let answer = loop {
                             let terms = terms(shared, deadline);
                             match link.transact(terms, async |transaction| body(transaction, shared).await).await {
-                                Err(Fault::Lost(_) | Fault::Busy)
-                                    if Instant::now() < deadline && !shared.gives_up() => {}
+                                Err(Fault::Lost(_)) if Instant::now() < deadline && !shared.gives_up() => {}
+                                Err(Fault::Busy)
+                                    if Instant::now() < (asked_at + shared.options.busy_timeout).min(deadline)
+                                        && !shared.gives_up() => {}
                                 answer => break answer,
                             }
                         };

@@ -5,14 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use super::fault::Fault;
-use super::inbox::Inbox;
+use super::inbox::{BUSY_PAUSE, Inbox, patient};
 use super::link::Link;
 use super::names::Names;
 use super::shared::Shared;
@@ -38,14 +37,22 @@ pub(super) async fn serve(shared: Arc<Shared>, inbox: Inbox<Request>) {
 }
 
 /// Returns the calls all of whose claims are locked, as long as they may wait.
-async fn carry_out(shared: &Shared, link: &mut Link, requests: Vec<Request>) -> Vec<Request> {
+async fn carry_out(shared: &Shared, link: &mut Link, mut requests: Vec<Request>) -> Vec<Request> {
     let Some(deadline) = requests.iter().map(|request| request.deadline).min() else { return Vec::new() };
     let mut answers = loop {
         match attempt(shared, link, &requests, deadline).await {
             Ok(answers) => break answers,
             // To prolong a claim twice does no harm.
-            Err(Fault::Busy | Fault::Lost(_)) if Instant::now() < deadline && !shared.gives_up() => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+            Err(Fault::Lost(_)) if Instant::now() < deadline && !shared.gives_up() => {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            Err(Fault::Busy) => {
+                let give_up = |request: Request| request.reply.send(Err(shared.error(Fault::Busy, request.asked_at)));
+                requests = patient(shared, requests, |request| (request.asked_at, request.deadline), give_up);
+                if requests.is_empty() {
+                    return requests;
+                }
+                tokio::time::sleep(BUSY_PAUSE).await;
             }
             Err(fault) => {
                 for request in requests {

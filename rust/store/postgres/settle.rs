@@ -9,14 +9,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use super::changes::{Changes, LastReport, Settled};
 use super::fault::Fault;
-use super::inbox::Inbox;
+use super::inbox::{BUSY_PAUSE, Inbox, patient};
 use super::link::Link;
 use super::names::Names;
 use super::shared::Shared;
@@ -50,6 +49,10 @@ impl Request {
     ) -> Self {
         let reports = reports.into_iter().map(|(claim, report)| Pending { claim, report, answer: None }).collect();
         Self { reports, asked_at: Instant::now(), deadline: shared.settle_deadline(), reply }
+    }
+
+    fn times(&self) -> (Instant, Instant) {
+        (self.asked_at, self.deadline)
     }
 
     fn finish(self) {
@@ -95,8 +98,12 @@ async fn carry_out(shared: &Shared, link: &mut Link, mut requests: Vec<Request>)
                     break;
                 }
             }
-            Err(Fault::Busy | Fault::Lost(_)) if Instant::now() < deadline && !shared.gives_up() => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+            Err(Fault::Lost(_)) if Instant::now() < deadline && !shared.gives_up() => {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            Err(Fault::Busy) => {
+                requests = patient(shared, requests, Request::times, |request| give_up(shared, request));
+                tokio::time::sleep(BUSY_PAUSE).await;
             }
             Err(fault) => {
                 for request in requests {
@@ -106,18 +113,10 @@ async fn carry_out(shared: &Shared, link: &mut Link, mut requests: Vec<Request>)
             }
         }
     }
-    let mut waiting = Vec::new();
-    for request in requests {
-        let patience = (request.asked_at + shared.options.busy_timeout).min(request.deadline);
-        if request.reports.iter().all(|pending| pending.answer.is_some()) {
-            request.finish();
-        } else if Instant::now() < patience && !shared.gives_up() {
-            waiting.push(request);
-        } else {
-            give_up(shared, request);
-        }
-    }
-    waiting
+    let (answered, locked): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|request| request.reports.iter().all(|pending| pending.answer.is_some()));
+    answered.into_iter().for_each(Request::finish);
+    patient(shared, locked, Request::times, |request| give_up(shared, request))
 }
 
 /// Its claims stayed locked. What was settled beside them stays settled.

@@ -1,9 +1,17 @@
 -- Admit jobs: $1 to $13 hold one value per job, $14 says whether the caller has counted the bounded lanes.
 -- Order numbers follow the order of the call, the writes that of job_id, so that two calls cannot lock each other out.
--- Not returned, and not stored: a job whose id is taken (ingest_existing.sql tells duplicate from conflict), and one of a
--- bounded lane that was not counted.
+-- Not returned, and not stored: a job whose id is taken (ingest_existing.sql tells duplicate from conflict), and, where they
+-- were not counted, the first one of a bounded lane and all after it, so that none overtakes it.
 WITH clock AS MATERIALIZED (
     SELECT bandog.clock() AS now
+), bounded AS MATERIALIZED (
+    SELECT pg_catalog.min(asked.place) AS place
+    FROM unnest($2::pg_catalog.text[], $3::pg_catalog.text[]) WITH ORDINALITY AS asked (queue, lane, place)
+    WHERE EXISTS (
+        SELECT 1
+        FROM bandog.lane_limit AS bound
+        WHERE bound.queue OPERATOR(pg_catalog.=) asked.queue AND bound.lane OPERATOR(pg_catalog.=) asked.lane
+    )
 ), numbered AS MATERIALIZED (
     SELECT bandog.next_number() AS number, new.*
     FROM unnest(
@@ -15,11 +23,8 @@ WITH clock AS MATERIALIZED (
         job_id, queue, lane, priority, payload, max_attempts, max_recoveries,
         backoff_base, backoff_cap, backoff_jitter, timeout, due_at, due_after, place
     )
-    WHERE $14::pg_catalog.bool OR NOT EXISTS (
-        SELECT 1
-        FROM bandog.lane_limit AS bound
-        WHERE bound.queue OPERATOR(pg_catalog.=) new.queue AND bound.lane OPERATOR(pg_catalog.=) new.lane
-    )
+    WHERE $14::pg_catalog.bool
+        OR coalesce(new.place OPERATOR(pg_catalog.<) (SELECT bounded.place FROM bounded), true)
 ), admitted AS (
     INSERT INTO bandog.job (
         number, job_id, queue, lane, priority, payload, max_attempts, max_recoveries,

@@ -44,6 +44,8 @@ def ingest(connection: Connection, home: Schema, jobs: Sequence[NewJob]) -> Step
     answers: Answers = {}
     for chunk in _chunks(placed):
         yield from _admit(connection, chunk, answers, is_counted=False)
+        if _unanswered(chunk, answers):
+            break  # perhaps for a bounded lane, which no later job is to overtake
     looks = 0
     # Those that were not stored at once: replays, conflicts, and jobs of bounded lanes.
     while left := _unanswered(placed, answers):
@@ -78,7 +80,7 @@ def _content(chunk: Sequence[Placed]) -> list[list[Any]]:
 
 
 def _admit(connection: Connection, chunk: Sequence[Placed], answers: Answers, *, is_counted: bool) -> Steps[None]:
-    """Store those jobs whose id is free, and whose lane has no bound unless that was looked at."""
+    """Store jobs whose id is free: unless bounds were looked at, only those before the first of a bounded lane."""
     jobs = [job for _, job in chunk]
     rows: list[tuple[Any, ...]] = yield partial(
         connection.query,
