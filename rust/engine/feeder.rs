@@ -2,7 +2,8 @@
 //!
 //! One exchange with the store does both: it settles what has ended and claims for the slots that this has freed, in one
 //! transaction where the store can. While an exchange is under way the next one gathers, so that a busy pool commits
-//! batches and an idle one adds no delay. A job whose outcome was not recorded when the process dies is a lost claim, like
+//! batches and an idle one adds no delay. Where the store does both at once, there are two such threads: one claims, the
+//! other records, and neither waits for the other (a worker on PostgreSQL waited a fifth of its time). A job whose outcome was not recorded when the process dies is a lost claim, like
 //! one that was still running.
 
 use std::sync::Arc;
@@ -14,8 +15,7 @@ use super::pool::Ending;
 use super::slots::{Ended, Phase, Shared, State, Waiting};
 use crate::error::{Error, Result};
 use crate::job::{Claim, ClaimName, ClaimRequest, Claimed, Micros, Report, Settlement};
-use crate::seldom::{Seldom, TROUBLE_PAUSE};
-use crate::store::Exchanged;
+use crate::store::{Exchanged, Store};
 
 /// How many endings are enough for an exchange, whatever else is to come.
 pub(super) const LARGEST_EXCHANGE: usize = 1_000;
@@ -28,16 +28,44 @@ const LONGEST_RETREAT: Duration = Duration::from_secs(5);
 /// The longest pause while the disk is full: somebody has to make room.
 const LONGEST_RETREAT_FULL: Duration = Duration::from_secs(30);
 
+/// What a feeder does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// It claims.
+    Claims,
+    /// It records.
+    Records,
+}
+
+impl Part {
+    /// How many there are.
+    pub(super) const COUNT: usize = 3;
+
+    /// How the work on a store is divided.
+    pub(super) fn of(store: &dyn Store) -> &'static [Self] {
+        if store.claims_apart() { &[Self::Claims, Self::Records] } else { &[Self::Whole] }
+    }
+
+    /// Of its thread.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Whole | Self::Claims => "bandog-feeder",
+            Self::Records => "bandog-recorder",
+        }
+    }
+}
+
 /// The thread's own state.
 pub(super) struct Feeder {
     shared: Arc<Shared>,
+    part: Part,
     /// When to look even though nothing is known to have changed.
     look_at: Instant,
     /// Until when the store is left alone after a failure.
     retry_at: Option<Instant>,
     retreat: Duration,
-    /// For the log.
-    trouble: Seldom,
 }
 
 /// What is done next.
@@ -50,9 +78,8 @@ enum Step {
 }
 
 impl Feeder {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let look_at = Instant::now();
-        Self { shared, look_at, retry_at: None, retreat: FIRST_RETREAT, trouble: Seldom::new(TROUBLE_PAUSE) }
+    pub(super) fn new(shared: Arc<Shared>, part: Part) -> Self {
+        Self { shared, part, look_at: Instant::now(), retry_at: None, retreat: FIRST_RETREAT }
     }
 
     pub(super) fn run(mut self) {
@@ -73,7 +100,12 @@ impl Feeder {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         loop {
-            if state.phase != Phase::Claiming && state.running() == 0 && state.ended.is_empty() {
+            let over = match self.part {
+                Part::Claims => true,
+                // A claim that is under way will be handed back.
+                Part::Whole | Part::Records => state.running() == 0 && state.ended.is_empty() && state.exchanging == 0,
+            };
+            if state.phase == Phase::Closed || (state.phase != Phase::Claiming && over) {
                 return None;
             }
             let now = Instant::now();
@@ -82,10 +114,10 @@ impl Feeder {
                 Ok(step) => return Some(step),
                 Err(until) => until,
             };
-            state.feeder_sleeps = true;
+            state.feeders_asleep[self.part as usize] = true;
             let left = until.saturating_duration_since(now);
             state = shared.wanted.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            state.feeder_sleeps = false;
+            state.feeders_asleep[self.part as usize] = false;
         }
     }
 
@@ -99,33 +131,43 @@ impl Feeder {
         let options = &self.shared.options;
         let capacity = options.concurrency as usize + options.prefetch as usize;
         let claiming = state.phase == Phase::Claiming;
+        let (claims, records) = (self.part != Part::Records, self.part != Part::Claims);
         let low = state.waiting.len() <= self.shared.low_water();
-        let overdue_at = state.ended_since.map(|since| since + PATIENCE);
-        let record = !state.ended.is_empty()
+        let overdue_at = state.ended_since.filter(|_| records).map(|since| since + PATIENCE);
+        let record = records
+            && !state.ended.is_empty()
             && (low || !claiming || state.ended.len() >= LARGEST_EXCHANGE || overdue_at.is_some_and(|at| now >= at));
-        let free = match claiming {
+        let free = match claiming && claims {
             true => capacity.saturating_sub(state.running() + state.waiting.len()),
             false => 0,
         };
         let look = state.may_look || now >= self.look_at;
         // The last one to end may have brought more work that no change has told of yet: "drained" rests on a claim after it.
         let last = record && state.running() == 0 && state.waiting.is_empty();
+        if last && claiming && !claims {
+            state.may_have_work = true;
+            self.shared.call_feeder(state);
+        }
         let limit = if state.may_have_work || last || (record && look) { free } else { 0 };
         if record || (low && limit > 0) {
-            let ended = std::mem::take(&mut state.ended);
-            state.ended_since = None;
-            (state.recording, state.exchanging) = (ended.len(), true);
+            let mut ended = Vec::new();
+            if records {
+                ended = std::mem::take(&mut state.ended);
+                (state.recording, state.ended_since) = (ended.len(), None);
+            }
+            state.exchanging += 1;
             if limit > 0 {
                 (state.may_have_work, state.may_look) = (false, false); // unless this claim, or a change from here on, says otherwise
             }
             return Ok(Step::Exchange { ended, limit: u32::try_from(limit).unwrap_or(u32::MAX) });
         }
         if low && free > 0 && look {
-            (state.may_look, state.exchanging) = (false, true);
+            state.may_look = false;
+            state.exchanging += 1;
             return Ok(Step::Look);
         }
         // With nothing to record, no slot free or enough waiting, whoever changes that calls.
-        let next_look = if self.look_at > now { self.look_at } else { now + options.poll };
+        let next_look = if claims && self.look_at > now { self.look_at } else { now + options.poll };
         Err(overdue_at.unwrap_or(next_look))
     }
 
@@ -161,6 +203,7 @@ impl Feeder {
         let trouble = settlements.as_ref().err().or(claimed.as_ref().err()).cloned();
         let mut events = Vec::new();
         match settlements {
+            _ if self.part == Part::Claims => {}
             Ok(settlements) => self.recorded(ended, settlements, &mut events),
             Err(_) => self.put_back(ended),
         }
@@ -182,7 +225,7 @@ impl Feeder {
         }
         if self.retry_at.take().is_some() {
             self.retreat = FIRST_RETREAT;
-            self.trouble.forget();
+            self.shared.trouble.forget();
             self.shared.lock().problem = None;
         }
         Ok(())
@@ -302,7 +345,7 @@ impl Feeder {
         let pause = self.retreat.mul_f64(0.75 + fastrand::f64() / 2.0); // so that several workers do not come back at once
         self.retry_at = Some(Instant::now() + pause);
         self.retreat = (self.retreat * 2).min(longest);
-        if self.trouble.is_due() {
+        if self.shared.trouble.is_due() {
             log::warn!("the worker's store does not answer as it should, and is tried again: {error}");
         }
         self.shared.lock().problem = Some(error.to_string());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::cancellation::CancellationToken;
 use super::events::{Counts, EventSink};
-use super::feeder::Feeder;
+use super::feeder::{Feeder, Part};
 use super::lease::LeaseKeeper;
 use super::slots::{Phase, Shared};
 use crate::error::{Error, Result};
@@ -56,10 +56,10 @@ pub enum Ending {
     Lost(String),
 }
 
-/// A pool, and the thread that feeds it.
+/// A pool, and the threads that feed it.
 pub struct Pool {
     shared: Arc<Shared>,
-    feeder: Option<JoinHandle<()>>,
+    feeders: Vec<JoinHandle<()>>,
     _subscription: Subscription,
     opened_in: Generation,
 }
@@ -105,15 +105,17 @@ impl Pool {
                 }
             }
         }));
-        let body = Arc::clone(&shared);
-        let feeder = std::thread::Builder::new()
-            .name("bandog-feeder".into())
-            .spawn(move || Feeder::new(body).run())
-            .map_err(|error| Error::StoreFailed {
+        let pool = Self { shared, feeders: Vec::new(), _subscription: subscription, opened_in: Generation::current() };
+        let parts = Part::of(store.as_ref());
+        parts.iter().try_fold(pool, |mut pool, part| {
+            let feeder = Feeder::new(Arc::clone(&pool.shared), *part);
+            let started = std::thread::Builder::new().name(part.name().into()).spawn(move || feeder.run());
+            pool.feeders.push(started.map_err(|error| Error::StoreFailed {
                 target: "the worker".into(),
                 problem: format!("its thread could not be started: {error}"),
-            })?;
-        Ok(Self { shared, feeder: Some(feeder), _subscription: subscription, opened_in: Generation::current() })
+            })?);
+            Ok(pool)
+        })
     }
 
     /// Whether this is the process that started it.
@@ -164,7 +166,8 @@ impl Pool {
     #[must_use]
     pub fn wait_drained(&self, until: Instant) -> bool {
         self.shared.wait_until(until, |state| {
-            let busy = state.exchanging || state.running() > 0 || !state.ended.is_empty() || !state.waiting.is_empty();
+            let busy =
+                state.exchanging > 0 || state.running() > 0 || !state.ended.is_empty() || !state.waiting.is_empty();
             !busy && (!(state.may_have_work || state.may_look) || state.phase != Phase::Claiming)
         })
     }
@@ -196,13 +199,13 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// The thread ends once what still runs has ended and is recorded, or the store is closed.
+    /// The threads end once what still runs has ended and is recorded, or the store is closed.
     fn drop(&mut self) {
         if self.opened_in.is_current() {
             self.shared.drain();
         } else {
             std::mem::forget(Arc::clone(&self.shared));
         }
-        drop(self.feeder.take());
+        self.feeders.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! The slots: where claimed jobs wait for an executor, and their reports for the next exchange with the store.
 //!
-//! The [`feeder`](super::feeder) thread puts claims in and takes reports out, a batch at a time; executors (threads, an event
+//! The [`feeder`](super::feeder) puts claims in and takes reports out, a batch at a time; executors (threads, an event
 //! loop, processes) take one job and finish it. Neither waits for the other's work: both hold the lock for a few hundred
 //! nanoseconds, and nothing is called under it.
 //!
@@ -13,9 +13,11 @@ use std::time::Instant;
 
 use super::cancellation::{AbortReason, CancellationToken};
 use super::events::{Counts, EventSink};
+use super::feeder::Part;
 use super::lease::LeaseKeeper;
 use super::pool::{Assignment, Ending, PoolOptions};
 use crate::job::{Claim, Report};
+use crate::seldom::{Seldom, TROUBLE_PAUSE};
 use crate::store::Store;
 
 /// A claim that waits for an executor.
@@ -47,10 +49,10 @@ pub(super) struct State {
     pub(super) ended_since: Option<Instant>,
     /// Endings that are on their way to the store.
     pub(super) recording: usize,
-    /// Whether an exchange with the store is under way.
-    pub(super) exchanging: bool,
-    /// Whether the feeder sleeps and may be notified.
-    pub(super) feeder_sleeps: bool,
+    /// How many exchanges with the store are under way.
+    pub(super) exchanging: usize,
+    /// Which feeders sleep and may be notified, by part.
+    pub(super) feeders_asleep: [bool; Part::COUNT],
     /// Whether there may be jobs that no claim has asked for yet.
     pub(super) may_have_work: bool,
     /// Whether somebody else has changed something: worth a look, which takes no lock.
@@ -85,12 +87,14 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) keeper: Arc<LeaseKeeper>,
     pub(super) events: Option<EventSink>,
+    /// For the log.
+    pub(super) trouble: Seldom,
     /// Told in place of sleeping executors: an event loop sleeps elsewhere.
     notify: Option<Notify>,
     state: Mutex<State>,
     /// There is something to take, or the pool ends.
     available: Condvar,
-    /// There is something for the feeder to do.
+    /// There is something for a feeder to do.
     pub(super) wanted: Condvar,
     /// A job has ended, or was recorded.
     settled: Condvar,
@@ -106,7 +110,8 @@ impl Shared {
     ) -> Self {
         let state = Mutex::new(State { may_have_work: true, ..State::default() });
         let (available, wanted, settled) = Default::default();
-        Self { options, store, keeper, events, notify, state, available, wanted, settled }
+        let trouble = Seldom::new(TROUBLE_PAUSE);
+        Self { options, store, keeper, events, trouble, notify, state, available, wanted, settled }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -118,10 +123,10 @@ impl Shared {
         self.options.prefetch as usize / 2
     }
 
-    /// Wake the feeder if it sleeps; once, however many have reason to.
+    /// Wake the feeders that sleep; once, however many have reason to.
     pub(super) fn call_feeder(&self, state: &mut State) {
-        if std::mem::take(&mut state.feeder_sleeps) {
-            self.wanted.notify_one();
+        if std::mem::take(&mut state.feeders_asleep).contains(&true) {
+            self.wanted.notify_all();
         }
     }
 
@@ -146,11 +151,12 @@ impl Shared {
     /// Claims have come.
     pub(super) fn supply(&self, claims: impl Iterator<Item = Waiting>) {
         let mut state = self.lock();
-        state.exchanging = false;
+        state.exchanging -= 1;
         state.waiting.extend(claims);
         self.settled.notify_all();
         if state.phase != Phase::Claiming {
             hand_back(&mut state);
+            self.call_feeder(&mut state); // the one that records may have waited for the last claim
         }
         if self.call_executor(&mut state) {
             drop(state);
@@ -265,7 +271,7 @@ impl Shared {
         state.phase = Phase::Closed;
         state.waiting.clear();
         state.ended.clear();
-        (state.recording, state.exchanging) = (0, false);
+        state.recording = 0;
         self.available.notify_all();
         self.settled.notify_all();
         drop(state);

@@ -35,6 +35,9 @@ pub trait Store: Send + Sync {
     /// one; a store with a connection for each does both at once.
     fn exchange(&self, reports: Vec<(ClaimName, Report)>, claim: Option<ClaimRequest>) -> Completion<Exchanged>;
 
+    /// Whether claiming and settling go on beside each other, so that neither needs to wait for the other.
+    fn claims_apart(&self) -> bool;
+
     /// Put up to `limit` lost claims back, or settle them `interrupted` where no budget is left.
     fn recover(&self, limit: u32) -> Completion<Recovered>;
 

@@ -269,6 +269,10 @@ impl Store for PostgresStore {
         settled.both(claimed).map(|(settlements, claimed)| Exchanged { settlements, claimed })
     }
 
+    fn claims_apart(&self) -> bool {
+        true
+    }
+
     fn recover(&self, limit: u32) -> Completion<Recovered> {
         self.manage(has_recovered, async move |transaction, shared| recover::recover(transaction, shared, limit).await)
     }

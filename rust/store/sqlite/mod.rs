@@ -241,6 +241,11 @@ impl Store for SqliteStore {
         })
     }
 
+    /// A file has one writer.
+    fn claims_apart(&self) -> bool {
+        false
+    }
+
     fn recover(&self, limit: u32) -> Completion<Recovered> {
         self.write(move |transaction| recover::recover(transaction, limit))
     }
