@@ -49,12 +49,13 @@ WORKERS = {
     "threads 64": Setting({"concurrency": 64}, 64, 40_000),
     "coroutines 1000": Setting({"concurrency": 1000}, 1000, 100_000, is_async=True),
     "threads 16, prefetch 1000": Setting({"concurrency": 16, "prefetch": 1000}, 1000, 150_000),
+    "threads 16, prefetch 4000": Setting({"concurrency": 16, "prefetch": 4000}, 4000, 200_000),
 }
 SLEEPERS = {
     "threads 64, 1 ms": Setting({"concurrency": 64}, 64, 30_000, job="sleep"),
     "coroutines 1000, 1 ms": Setting({"concurrency": 1000}, 1000, 60_000, is_async=True, job="sleep"),
 }
-BEST = "threads 16, prefetch 1000"
+BEST = "threads 16, prefetch 4000"
 JOBS = {"graphile": 100_000, "pgqueuer": 30_000, "awa": 10_000, "procrastinate": 2_000}
 """For a rival: some seconds of its work."""
 

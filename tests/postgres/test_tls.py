@@ -101,10 +101,11 @@ def session(server, url):
     with bandog.connect(f"{url}&application_name={name}") as queue:
         assert queue.enqueue().kind == "admitted"
         rows = server.execute(
-            "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = %s", (name,)
+            "SELECT ssl, query FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = %s", (name,)
         )
     assert len(rows) >= 2, "one for reading and one for ingesting"
-    (encrypted,) = {encrypted for (encrypted,) in rows}
+    assert any(query.startswith("-- Admit jobs") for _, query in rows), "the session was found to be the link's own"
+    (encrypted,) = {encrypted for encrypted, _ in rows}
     return "encrypted" if encrypted else "plain"
 
 
