@@ -279,9 +279,9 @@ impl Link {
         let duty = Duty { name: self.duty, shared: &shared };
         let (client, driving) = connect(address, duty, &self.next_host).await?;
         let plans = match self.prepares {
-            true => timeout(address.connect_timeout, Plans::of(&client, shared.standing()))
-                .await
-                .map_err(|_| Fault::Late)?,
+            true => {
+                timeout(address.connect_timeout, Plans::of(&client, shared.lasting())).await.map_err(|_| Fault::Late)?
+            }
             false => Plans::default(),
         };
         self.shared.notices.connected(self.duty, plans.session());

@@ -26,14 +26,14 @@ pub(super) struct Plans {
     /// The server's process, which is the session; `None` where nothing is prepared.
     session: Cell<Option<i32>>,
     /// The terms that the session keeps, where it is the link's own.
-    standing: Cell<Option<Standing>>,
+    lasting: Cell<Option<Lasting>>,
     prepared: RefCell<HashMap<String, Statement>>,
     used: RefCell<HashMap<String, (u32, Vec<Type>)>>,
 }
 
 /// What holds for every transaction of a session that says nothing else.
 #[derive(Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct Lasting {
     /// How long a statement waits for a locked row.
     pub(super) lock_wait: Duration,
     /// How long it may take.
@@ -41,8 +41,8 @@ pub(super) struct Standing {
 }
 
 impl Plans {
-    /// Of a link that has just been made. `standing` is what is said once where the session is its own.
-    pub(super) async fn of(client: &Client, standing: Standing) -> Self {
+    /// Of a link that has just been made. `lasting` is what is said once where the session is its own.
+    pub(super) async fn of(client: &Client, lasting: Lasting) -> Self {
         let session = match client.query_typed("SELECT pg_catalog.pg_backend_pid()", &[]).await {
             Ok(rows) => rows.first().and_then(|row| row.try_get(0).ok()),
             Err(_) => None,
@@ -50,11 +50,11 @@ impl Plans {
         let plans = Self { session: Cell::new(session), ..Self::default() };
         if session.is_some() && process_of_key(client).await == session {
             let isolation = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED";
-            let limits = limits(standing.lock_wait, standing.limit);
+            let limits = limits(lasting.lock_wait, lasting.limit);
             let settings = [isolation, SEARCH_PATH, &limits, PLANNING, PLAN_ONCE].join("; ");
             // In one transaction, which the server makes: all of it or nothing.
             if client.batch_execute(&settings.replace("SET LOCAL", "SET")).await.is_ok() {
-                plans.standing.set(Some(standing));
+                plans.lasting.set(Some(lasting));
             }
         }
         plans
@@ -66,8 +66,8 @@ impl Plans {
     }
 
     /// What the session keeps, where it is the link's own.
-    pub(super) fn standing(&self) -> Option<Standing> {
-        self.standing.get()
+    pub(super) fn lasting(&self) -> Option<Lasting> {
+        self.lasting.get()
     }
 
     /// A prepared statement. What is not prepared is counted.
@@ -101,13 +101,13 @@ impl Plans {
     /// Prepare nothing more, and forget what was prepared: the session is another one.
     pub(super) fn give_up(&self) {
         self.session.set(None);
-        self.standing.set(None);
+        self.lasting.set(None);
         self.prepared.borrow_mut().clear();
         self.used.borrow_mut().clear();
     }
 }
 
-impl Standing {
+impl Lasting {
     /// Whether a transaction on these terms has nothing to add. Where the server stops later than the caller, but in the
     /// same order of time, that is good enough.
     pub(super) fn covers(&self, terms: &Terms, left: Duration) -> bool {

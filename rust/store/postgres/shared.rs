@@ -14,7 +14,7 @@ use super::address::Address;
 use super::levels::Levels;
 use super::notify::Notices;
 use super::options::PostgresOptions;
-use super::plans::Standing;
+use super::plans::Lasting;
 use super::transaction::Terms;
 use crate::error::Error;
 use crate::job::{Micros, SECOND};
@@ -100,8 +100,8 @@ impl Shared {
     }
 
     /// What a session of our own keeps: the terms that most transactions have.
-    pub(super) fn standing(&self) -> Standing {
-        Standing { lock_wait: self.batch_lock_wait(), limit: self.options.call_timeout }
+    pub(super) fn lasting(&self) -> Lasting {
+        Lasting { lock_wait: self.batch_lock_wait(), limit: self.options.call_timeout }
     }
 
     /// The terms of several reads.

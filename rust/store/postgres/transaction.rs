@@ -85,12 +85,12 @@ impl<'link> Transaction<'link> {
         let isolation = if snapshot { "REPEATABLE READ READ ONLY" } else { "READ COMMITTED" };
         let mut begin = vec![format!("BEGIN ISOLATION LEVEL {isolation}")];
         let left = self.left();
-        match self.plans.standing() {
-            Some(standing) if standing.covers(&self.terms, left) => {}
+        match self.plans.lasting() {
+            Some(lasting) if lasting.covers(&self.terms, left) => {}
             Some(_) => begin.push(limits(lock_wait, left)),
             None => begin.extend([SEARCH_PATH.into(), limits(lock_wait, left), PLANNING.into()]),
         }
-        if let (None, Some(session)) = (self.plans.standing(), self.plans.session()) {
+        if let (None, Some(session)) = (self.plans.lasting(), self.plans.session()) {
             // In another session the division fails, and with it everything after it.
             let check = format!("SELECT 1 / (pg_catalog.pg_backend_pid() = {session})::pg_catalog.int4");
             begin.extend([PLAN_ONCE.into(), check]);
@@ -130,8 +130,8 @@ impl<'link> Transaction<'link> {
     /// Commit with the one statement that `last` sends. Where it is the first as well, and the session says all that is to
     /// be said, the transaction is the one that the server makes for it.
     pub(super) async fn ending<T>(&self, last: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-        let alone = !self.begun.get()
-            && self.plans.standing().is_some_and(|standing| standing.covers(&self.terms, self.left()));
+        let alone =
+            !self.begun.get() && self.plans.lasting().is_some_and(|lasting| lasting.covers(&self.terms, self.left()));
         if alone {
             self.begun.set(true);
             self.committed.set(true);
