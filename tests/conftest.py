@@ -4,7 +4,7 @@ import os
 
 import hypothesis
 
-pytest_plugins = ["fix_postgres", "fix_store", "fix_target"]
+pytest_plugins = ["fix_disk", "fix_postgres", "fix_store", "fix_target"]
 
 # "long" is for a run over night: BANDOG_HYPOTHESIS_PROFILE=long.
 hypothesis.settings.register_profile("quick", max_examples=60, deadline=None)

@@ -7,18 +7,15 @@ reports took two seconds, and drains fell to a tenth of their speed until the ne
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
-from fix_postgres import in_database
-from test_postgres_plans import FLOATS, INT4S, INT8S, LEASE, READY, TEXTS, TIMES, Plan
-
-import bandog
+from test_postgres_plans import FLOATS, INT4S, INT8S, LEASE, READY, TEXTS, TIMES, Plan, own_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import psycopg
 
 BATCH = 1_000
 RUN = range(10_001, 10_001 + BATCH)
@@ -56,16 +53,9 @@ STATEMENTS: dict[str, tuple[list[tuple[str, Any]], int]] = {
 
 @pytest.fixture(scope="module")
 def nearly_empty(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
-    name = "bandog_plans_bursts"
-    with closing(psycopg.connect(postgres_url, autocommit=True)) as server:
-        server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
-        server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
-        url = in_database(postgres_url, name)
-        bandog.migrate(url)
-        with closing(psycopg.connect(url, autocommit=True)) as connection:
-            fill(connection)
-            yield connection
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with own_database(postgres_url, "bandog_plans_bursts") as connection:
+        fill(connection)
+        yield connection
 
 
 def fill(connection: psycopg.Connection[Any]) -> None:
@@ -76,8 +66,6 @@ def fill(connection: psycopg.Connection[Any]) -> None:
     job = "number, job_id, queue, lane, priority, payload, admitted_at"
     lease = "number, 'token-' || number, now() + interval '1 hour', 'w', now(), 1, 0, 0"
     ready = "number, 'work', 'default', 0, now() - interval '1 minute', false, 0, 0, 0"
-    for table in ("ready", "lease"):
-        connection.execute(f"ALTER TABLE bandog.{table} SET (autovacuum_enabled = false)".encode())
     insert("lease", LEASE, lease, GONE)
     insert("ready", READY, ready, GONE)
     for table in ("ready", "lease"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -238,9 +238,9 @@ def fill(connection: psycopg.Connection[Any]) -> None:
     insert("lease", LEASE, f"number, 'token-' || number, {ends}, 'w', now(), 1, 0, 0", RUN, RUN[RUNNING // 2])
 
 
-@pytest.fixture(scope="module", params=["no statistics", "statistics", "statistics of the empty tables"])
-def filled(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
-    name = "bandog_plans"
+@contextmanager
+def own_database(postgres_url: str, name: str) -> Iterator[psycopg.Connection[Any]]:
+    """One with our tables, which nobody vacuums or analyzes: statistics that come by themselves would change plans."""
     with closing(psycopg.connect(postgres_url, autocommit=True)) as server:
         server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
         server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
@@ -248,16 +248,21 @@ def filled(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[psycop
         bandog.migrate(url)
         with closing(psycopg.connect(url, autocommit=True)) as connection:
             for table in ("job", "ready", "lease", "outcome", "lane_limit"):
-                # Statistics that come by themselves would make one of these states into another.
                 connection.execute(f"ALTER TABLE bandog.{table} SET (autovacuum_enabled = false)".encode())
-            if request.param == "statistics of the empty tables":
-                connection.execute("ANALYZE")
-            with connection.transaction():
-                fill(connection)
-            if request.param == "statistics":
-                connection.execute("ANALYZE")
             yield connection
         server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture(scope="module", params=["no statistics", "statistics", "statistics of the empty tables"])
+def filled(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with own_database(postgres_url, "bandog_plans") as connection:
+        if request.param == "statistics of the empty tables":
+            connection.execute("ANALYZE")
+        with connection.transaction():
+            fill(connection)
+        if request.param == "statistics":
+            connection.execute("ANALYZE")
+        yield connection
 
 
 @pytest.fixture(params=["for its values", "for all values"])

@@ -1,7 +1,7 @@
 """A session that is a link's own is told its settings once, and a transaction of one statement is that statement.
 
-Through a pooler it is not: see :mod:`test_pooler`, whose server writes every statement down. Where links are encrypted, the
-session is found to be their own as well: see :mod:`test_tls`.
+Through a pooler it is not: see :mod:`test_pooler`, whose server writes every statement down. Where links are encrypted,
+the session is found to be their own as well: see :mod:`test_tls`.
 """
 
 from __future__ import annotations

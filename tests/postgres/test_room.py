@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import crash_fixtures
 import pytest
 from own_server import OwnServer
 from processes import PATIENCE, eventually
@@ -23,7 +22,6 @@ from bandog import Completed, Job
 
 ROLE = "bandog_crowded"
 
-small_disk = crash_fixtures.small_disk
 
 # In the main thread, so that a test that takes too long still gives its file system back.
 pytestmark = pytest.mark.timeout(method="signal")

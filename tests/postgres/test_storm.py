@@ -13,12 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from own_server import OwnServer
 from processes import PATIENCE, eventually
+from test_kill_storm import KINDS
 
 import bandog
 from bandog import Completed, Job
@@ -36,14 +37,6 @@ LEASE = 10.0
 """Outlives a restart of the server, so that what was lost was lost with a worker."""
 
 HOSTS = 4
-KINDS: list[tuple[str, dict[str, Any]]] = [
-    ("threads", {"concurrency": 4, "prefetch": 0}),
-    ("threads", {"concurrency": 2, "prefetch": 50}),
-    ("coroutines", {"concurrency": 20, "prefetch": 0}),
-    ("coroutines", {"concurrency": 2, "prefetch": 50}),
-    ("processes", {"concurrency": 2, "prefetch": 0}),
-    ("processes", {"concurrency": 1, "prefetch": 50}),
-]
 
 
 class Storm:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,17 +41,3 @@ def run_worker(tmp_path: Path, start: Callable[..., Child], monkeypatch: pytest.
 def journal(tmp_path: Path) -> Journal:
     """What executors wrote down, whichever worker ran them."""
     return Journal(tmp_path / "journal")
-
-
-def _small_disk() -> Any:
-    """The fixture of the crash tests: both folders have a file of this name, and only one of them can be imported."""
-    path = Path(__file__).parent.parent / "crash" / "conftest.py"
-    specification = importlib.util.spec_from_file_location("crash_fixtures", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module.small_disk
-
-
-small_disk = _small_disk()
