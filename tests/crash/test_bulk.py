@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fix_target import Target
     from processes import Child
 
-ROUNDS = {"sqlite": 20, "postgres": 12}
+ROUNDS = {"sqlite": 20, "postgres": 6}
 JOBS = 5_000
 
 

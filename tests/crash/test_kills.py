@@ -1,6 +1,6 @@
 """SIGKILL at any moment of ingesting, claiming, running and settling, and what must hold afterwards.
 
-`BANDOG_CRASH_ROUNDS` is the number of kills (by default 250 on a file, 60 on a server), `BANDOG_CRASH_SEED` repeats a
+`BANDOG_CRASH_ROUNDS` is the number of kills (by default 150 on a file, 20 on a server), `BANDOG_CRASH_SEED` repeats a
 sequence of dice. The moments of the kills are the machine's, so that a seed repeats the kind of run, not the run. A
 long run also needs `--timeout=0`.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from processes import Child
 
 GIVEN = os.environ.get("BANDOG_CRASH_ROUNDS")
-ROUNDS = {"sqlite": int(GIVEN or 250), "postgres": int(GIVEN or 60)}
+ROUNDS = {"sqlite": int(GIVEN or 150), "postgres": int(GIVEN or 20)}
 SEED = os.environ.get("BANDOG_CRASH_SEED") or os.urandom(4).hex()
 CHURNERS = 4
 PUT_BACK = {"retried", "snoozed", "released"}

@@ -38,7 +38,7 @@ class LifeCycleOnServersAsync(OnServersAsync, Managing, Running):
 
 TestLifeCycle = LifeCycleMachine.TestCase
 # Each step takes one or two milliseconds: half a minute in the quick profile.
-TestLifeCycle.settings = of_examples(5)
+TestLifeCycle.settings = of_examples(3)
 TestLifeCycle.pytestmark = LIMIT
 
 
@@ -52,9 +52,9 @@ ON_A_SERVER = [*LIMIT, pytest.mark.usefixtures("server")]
 
 TestLifeCycleOnServers = LifeCycleOnServers.TestCase
 # Each step takes a dozen round trips: half a minute.
-TestLifeCycleOnServers.settings = of_examples(0.6)
+TestLifeCycleOnServers.settings = of_examples(0.35)
 TestLifeCycleOnServers.pytestmark = ON_A_SERVER
 
 TestLifeCycleOnServersAsync = LifeCycleOnServersAsync.TestCase
-TestLifeCycleOnServersAsync.settings = of_examples(0.2)
+TestLifeCycleOnServersAsync.settings = of_examples(0.15)
 TestLifeCycleOnServersAsync.pytestmark = ON_A_SERVER

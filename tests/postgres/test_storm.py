@@ -1,6 +1,6 @@
 """Workers are killed, and so is the server, again and again, while jobs come: each gets one outcome, none is lost.
 
-`BANDOG_STORM_JOBS` is the number of jobs (3,000), and with it that of kills and restarts; `BANDOG_CRASH_SEED` repeats
+`BANDOG_STORM_JOBS` is the number of jobs (1,500), and with it that of kills and restarts; `BANDOG_CRASH_SEED` repeats
 the dice. A long run also needs `--timeout=0`. The server flushes to its disk, as one of one's own would.
 """
 
@@ -27,7 +27,7 @@ from bandog import Completed, Job
 if TYPE_CHECKING:
     from journal import Journal, Running
 
-JOBS = int(os.environ.get("BANDOG_STORM_JOBS", "3000"))
+JOBS = int(os.environ.get("BANDOG_STORM_JOBS", "1500"))
 KILLS = 10 + JOBS // 1_000
 RESTART_EVERY = 4
 """Kills of workers between two of the server."""
