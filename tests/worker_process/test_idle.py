@@ -41,17 +41,23 @@ A job that was missed waits for the poll.
 """
 
 
+MOST_WAKE_UPS = 12
+"""A second, of all threads of a worker and its children."""
+
+
 def idle(seconds: float) -> None:
     over = time.monotonic() + seconds
     eventually(lambda: time.monotonic() >= over, "time passes", seconds + PATIENCE)
 
 
-def used(pid: int) -> float:
-    """Seconds of a core that a process and its children have used so far, threads that are there alone."""
-    total = 0
+def used(pid: int) -> tuple[float, int]:
+    """Seconds of a core that a process and its children have used so far, and how often they have run: threads that are
+    there alone."""
+    seconds, times = 0, 0
     for task in [*Path(f"/proc/{pid}/task").iterdir(), *children_of(pid)]:
-        total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
+        ran, _, slices = (task / "schedstat").read_text().split()
+        seconds, times = seconds + int(ran), times + int(slices)
+    return seconds / 1e9, times
 
 
 def children_of(pid: int) -> list[Path]:
@@ -59,10 +65,14 @@ def children_of(pid: int) -> list[Path]:
     return [task for child in pids for task in Path(f"/proc/{child}/task").iterdir()]
 
 
-def test_an_idle_worker_takes_less_than_half_a_percent_of_a_core_and_starts_in_time(
+def test_an_idle_worker_sleeps_and_starts_in_time(
     tmp_path: Path, run_worker: Callable[..., Running], journal: Journal
 ) -> None:
-    """With the default poll while it idles."""
+    """With the default poll while it idles.
+
+    How often it wakes up is what it can do about: where others have the cores, the same few wake-ups take several times
+    as long. On an idle machine they are 0.1 to 0.2 % of a core.
+    """
     workers = {how: run_worker(tmp_path / f"{how}.sqlite", how) for how in HOWS}
     for how in HOWS:
         with bandog.connect(tmp_path / f"{how}.sqlite") as queue:
@@ -70,19 +80,21 @@ def test_an_idle_worker_takes_less_than_half_a_percent_of_a_core_and_starts_in_t
             warm = [bandog.Job(payload={"do": "sleep", "seconds": 0.3}) for _ in range(2)]
             queue.ingest_many(warm)
             eventually(lambda queue=queue: not queue.has_pending_work(), "it is warm")
-    shares: dict[str, float] = {}
+    rates: dict[str, float] = {}
 
     def idles() -> bool:
         before = {how: used(worker.pid) for how, worker in workers.items()}
         began = time.monotonic()
         idle(IDLE)
         lasted = time.monotonic() - began
-        shares.update({how: (used(worker.pid) - before[how]) / lasted for how, worker in workers.items()})
-        print({how: f"{share:.3%} of a core" for how, share in shares.items()})
-        return max(shares.values()) < 0.005
+        for how, worker in workers.items():
+            seconds, times = (after - earlier for after, earlier in zip(used(worker.pid), before[how], strict=True))
+            rates[how] = times / lasted
+            print(f"{how}: {seconds / lasted:.3%} of a core, {rates[how]:.1f} wake-ups a second")
+        return max(rates.values()) < MOST_WAKE_UPS
 
-    # Whatever else the machine does makes the same few wake-ups dearer: a worker that is never seen idle fails.
-    eventually(idles, f"they idle: {shares}", 5 * IDLE + PATIENCE)
+    # What was written last is watched for some seconds: a worker that is never seen idle fails.
+    eventually(idles, f"they idle: {rates}", 5 * IDLE + PATIENCE)
     for how, worker in workers.items():
         with bandog.connect(tmp_path / f"{how}.sqlite") as queue:
             queue.enqueue({"do": "effect"}, job_id=f"{how}-later", delay=1)
