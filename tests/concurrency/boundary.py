@@ -2,7 +2,8 @@
 
 Threads and event loops enqueue, claim, settle and cancel in one store. Wake callbacks, a log handler and ``__del__``
 methods call back into the queues, a thread keeps the interpreter lock in long calls into C, and one job is kept under a
-lease of a second, or of three on a server, which works on the same cores. Says `running`, and at the end the facts as JSON.
+lease of a second, or of three on a server, which works on the same cores. Says `running`, and at the end the facts as
+JSON.
 """
 
 from __future__ import annotations

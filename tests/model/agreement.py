@@ -144,5 +144,6 @@ def tables_agree(rules: LifeCycle, store: ClockedStore) -> None:
     assert found.pop("admitted") == [job.job_id for job in rules.by_admission()]
     for state, there in found.items():
         assert there == [job.job_id for job in rules.in_state(state)], state
-    limits = {(queue, lane): most for queue, lane, most in store.execute("SELECT queue, lane, most FROM bandog_lane_limit")}
+    bounds = store.execute("SELECT queue, lane, most FROM bandog_lane_limit")
+    limits = {(queue, lane): most for queue, lane, most in bounds}
     assert limits == rules.limits
