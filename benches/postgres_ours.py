@@ -23,6 +23,7 @@ import raw_postgres
 from measuring import PAYLOAD
 from raw_postgres import RawConnection
 from rivals.serving import NUMBER, PATIENCE, SLEEP, WARM_UP, say
+from worker_latency import executor
 
 import bandog
 
@@ -197,7 +198,7 @@ def latency(url: str, options: Options) -> None:
         else:
             queue = stack.enter_context(bandog.connect(url))
             if not options["other"]:
-                stack.enter_context(bandog.Worker(queue, telling(starts.put, options), queues="default"))
+                stack.enter_context(bandog.Worker(queue, executor(starts.put, options["is_async"]), queues="default"))
             ingest = lambda: queue.enqueue(PAYLOAD)  # noqa: E731
         figures: dict[str, list[float]] = {"since_call": [], "since_return": []}
         for number in range(-WARM_UP, options["samples"]):
@@ -216,17 +217,6 @@ def relay(child: subprocess.Popen[bytes], starts: queues.SimpleQueue[int]) -> No
     assert child.stdout is not None
     while len(message := child.stdout.read(NUMBER.size)) == NUMBER.size:
         starts.put(NUMBER.unpack(message)[0])
-
-
-def telling(tell: Callable[[int], object], options: Options) -> Any:
-    def start(job: Any, _cancel: Any) -> None:
-        tell(time.monotonic_ns())
-        _ = job.payload
-
-    async def start_async(job: Any, cancel: Any) -> None:
-        start(job, cancel)
-
-    return start_async if options["is_async"] else start
 
 
 def raw_latency(url: str, options: Options, stack: ExitStack, starts: queues.SimpleQueue[int]) -> Callable[[], object]:
@@ -265,7 +255,7 @@ def work(url: str, options: Options) -> None:
 
     if options["side"] == "bandog":
         with bandog.connect(url) as queue:
-            bandog.Worker(queue, telling(tell, options), queues="default").run()
+            bandog.Worker(queue, executor(tell, options["is_async"]), queues="default").run()
         return
     with closing(RawConnection(url)) as raw, closing(RawConnection(url)) as listening:
         listening.connection.execute("LISTEN bench")

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -151,11 +150,8 @@ impl Claimer {
                 };
                 // After it the claim is made, whatever is left for the next call to recover.
                 let guard = Time(if recover_first { Micros::MAX } else { due });
-                let mut claims = requests.iter().map(|request| claim(transaction, &shared, request, guard, thorough));
-                let claims = match claims.len() {
-                    1 => transaction.ending(try_join_all(claims.next())).await?,
-                    _ => transaction.committing(try_join_all(claims)).await?,
-                };
+                let claims = requests.iter().map(|request| claim(transaction, &shared, request, guard, thorough));
+                let claims = transaction.ending_all(claims).await?;
                 Ok(Made { claims, recovery, recovery_due: due })
             })
             .await?;

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
@@ -109,11 +108,8 @@ async fn attempt(
     }
     let renewed: HashMap<(i64, String), Option<String>> = link
         .transact(shared.batch(deadline), async |transaction| {
-            let mut renewals = lengths.iter().map(|(lease, named)| renew(transaction, shared, *lease, named));
-            let renewed = match renewals.len() {
-                1 => transaction.ending(try_join_all(renewals.next())).await?,
-                _ => transaction.committing(try_join_all(renewals)).await?,
-            };
+            let renewals = lengths.iter().map(|(lease, named)| renew(transaction, shared, *lease, named));
+            let renewed = transaction.ending_all(renewals).await?;
             Ok(renewed.into_iter().flatten().collect())
         })
         .await?;

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::join;
+use futures_util::future::{join, try_join_all};
 use tokio::time::Instant;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
@@ -138,6 +138,17 @@ impl<'link> Transaction<'link> {
             return last.await;
         }
         self.committing(last).await
+    }
+
+    /// The same for several statements, each of which one future sends.
+    pub(super) async fn ending_all<T, F>(&self, mut last: impl ExactSizeIterator<Item = F>) -> Result<Vec<T>, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        match last.len() {
+            1 => self.ending(try_join_all(last.next())).await,
+            _ => self.committing(try_join_all(last)).await,
+        }
     }
 
     /// Send `COMMIT` after the statements that `last` sends when it is first polled. Where one of them fails, the server
