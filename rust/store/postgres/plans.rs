@@ -108,9 +108,10 @@ impl Plans {
 }
 
 impl Lasting {
-    /// Whether a transaction on these terms has nothing to add. Where the server stops later than the caller, but in the
-    /// same order of time, that is good enough.
+    /// Whether a transaction on these terms has nothing to add. Where the server stops at another moment than the caller, but
+    /// in the same order of time, that is good enough.
     pub(super) fn covers(&self, terms: &Terms, left: Duration) -> bool {
-        !terms.snapshot && terms.lock_wait == self.lock_wait && left >= self.limit / 2
+        let in_order = left >= self.limit / 2 && left <= self.limit * 2;
+        !terms.snapshot && terms.lock_wait == self.lock_wait && in_order
     }
 }

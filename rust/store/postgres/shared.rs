@@ -99,9 +99,10 @@ impl Shared {
         BATCH_LOCK_WAIT.min(self.options.busy_timeout)
     }
 
-    /// What a session of our own keeps: the terms that most transactions have.
+    /// What a session of our own keeps: the terms that most transactions have from here on.
     pub(super) fn lasting(&self) -> Lasting {
-        Lasting { lock_wait: self.batch_lock_wait(), limit: self.options.call_timeout }
+        let limit = self.longest_call(self.lease.load(Ordering::Relaxed));
+        Lasting { lock_wait: self.batch_lock_wait(), limit }
     }
 
     /// The terms of several reads.
@@ -116,8 +117,12 @@ impl Shared {
 
     /// When a call about claims of this lease gives up: at half of it, so that the claim still holds when the caller hears.
     pub(super) fn lease_deadline(&self, lease: Micros) -> Instant {
+        Instant::now() + self.longest_call(lease)
+    }
+
+    fn longest_call(&self, lease: Micros) -> Duration {
         let half = u64::try_from(lease / 2).unwrap_or(0).max(1);
-        Instant::now() + self.options.call_timeout.min(Duration::from_micros(half))
+        self.options.call_timeout.min(Duration::from_micros(half))
     }
 
     /// When a settlement gives up.
