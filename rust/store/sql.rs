@@ -121,6 +121,7 @@ pub(crate) mod postgres {
         cancel_ready;
         claim;
         claim_found;
+        claim_level;
         dead_letters;
         fail_lane;
         fail_lane_default;

@@ -1,6 +1,7 @@
 """The order of claiming under pressure (C53): nothing overtakes by having failed, and what is urgent stays urgent."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from steps import LEASE, claim_one, claimed_ids
@@ -53,6 +54,48 @@ def test_the_order_is_the_same_for_single_claims_and_batches(store, queues):
         store.advance(1)
     assert orders[0] == orders[1]
     assert len(orders[0]) == len(set(orders[0])) > 40
+
+
+@pytest.mark.parametrize("queues", [None, ["a"], ["a", "b"]], ids=repr)
+@pytest.mark.parametrize("again", range(3))
+def test_what_was_claimed_from_so_far_hides_nothing(store, queue, queues, again):
+    """A store may remember what it claimed from. What comes beside that has its turn all the same."""
+    for number in range(10 ** (again + 1) // 10):
+        queue.enqueue(number, queue="a")
+        assert len(queue.claim(queues=queues, lease=LEASE)) == 1
+    beside = [
+        Job(job_id="plain", queue="a"),
+        Job(job_id="low", queue="a", priority=-1),
+        Job(job_id="high", queue="a", priority=1),
+        Job(job_id="late", queue="a", available_at=store.now() - timedelta(hours=1)),
+        Job(job_id="elsewhere", queue="b", priority=2),
+        Job(job_id="far", queue="b", delay=3600),
+    ]
+    queue.ingest_many(beside)
+    store.advance(0.001)
+    expected = [*(["elsewhere"] if queues != ["a"] else []), "high", "late", "plain", "low"]
+    assert claimed_ids(queue, limit=1, queues=queues) == expected
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"queue": "a", "priority": -1},
+        {"queue": "a", "priority": 1},
+        {"queue": "b"},
+        {"queue": "0"},
+        {"queue": "a", "available_at": datetime(2001, 1, 1, tzinfo=UTC)},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("queues", [None, ["b", "a", "0"]], ids=repr)
+def test_one_claim_takes_what_is_due_in_several_places(store, queue, queues, beside):
+    queue.enqueue(queue="a")
+    assert len(queue.claim(queues=queues, lease=LEASE)) == 1
+    queue.ingest_many([Job(job_id="plain", queue="a"), Job(job_id="beside", **beside)])
+    store.advance(0.001)
+    claims = queue.claim(queues=queues, limit=5, lease=LEASE)
+    assert sorted(claim.job_id for claim in claims) == ["beside", "plain"]
 
 
 def test_an_urgent_job_that_was_recovered_is_the_next_one(store, queue):

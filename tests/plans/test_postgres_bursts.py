@@ -48,6 +48,13 @@ STATEMENTS: dict[str, tuple[list[tuple[str, Any]], int]] = {
         ],
         BATCH,
     ),
+    "claim_level": (
+        [
+            *(("text", "work"), ("int4", 0), ("timestamptz", "-infinity"), (TEXTS, ["other"]), ("bool", False)),
+            *(("int8", BATCH), ("text", "token"), ("text", "worker"), ("float8", 1e6), ("timestamptz", "infinity")),
+        ],
+        BATCH,
+    ),
 }
 
 

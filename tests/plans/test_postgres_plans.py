@@ -184,6 +184,7 @@ RARELY = {
     "set_lane_limit_none": "one row",
     "stats_snapshot": "one row per session",
     "claim": "below, in its variants",
+    "claim_level": "below, beside them",
     "recover_claim": "one row, by its key, after the death of a process",
 }
 
@@ -360,6 +361,21 @@ def test_a_claim_reads_what_it_claims(connection, variant, known):
     assert plan.rows == limit
     assert plan.pages <= pages, plan.text()
     assert plan.scanned() == set(), plan.text()
+
+
+@pytest.mark.parametrize(("queue", "everywhere", "rows"), [("idle", False, 20), ("idle", True, 1), ("work", False, 1)])
+def test_a_claim_from_one_level_reads_what_it_claims(connection, queue, everywhere, rows):
+    """Or what it takes to see that there is more: another queue, or the pile of another priority."""
+    plan = Plan(connection, "claim_level", claim_level(queue, everywhere=everywhere))
+    assert plan.rows == rows
+    assert plan.pages <= 300, plan.text()
+    assert plan.scanned() == set(), plan.text()
+
+
+def claim_level(queue: str, *, everywhere: bool) -> list[tuple[str, Any]]:
+    level = [("text", queue), ("int4", 0), ("timestamptz", "-infinity"), (TEXTS, []), ("bool", everywhere)]
+    made = [("int8", 20), ("text", "token"), ("text", "worker"), ("float8", 1e6), ("timestamptz", "infinity")]
+    return [*level, *made]
 
 
 def test_a_claim_from_a_position_leaves_out_what_is_dead_before_it(connection):

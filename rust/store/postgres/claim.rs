@@ -14,6 +14,7 @@ use tokio_postgres::types::Type;
 
 use super::fault::Fault;
 use super::inbox::{BUSY_PAUSE, Inbox, patient};
+use super::levels::{Known, Sole};
 use super::link::Link;
 use super::read::next_due;
 use super::recover::recover;
@@ -76,10 +77,19 @@ struct Orphan {
 
 /// What one transaction answered.
 struct Made {
-    /// Per call; `None` where a lease may have expired, and nothing was claimed.
-    claims: Vec<Option<Vec<Claim>>>,
+    /// Per call.
+    answers: Vec<Answer>,
     recovery: Recovered,
     recovery_due: Micros,
+}
+
+/// What one claim answered.
+enum Answer {
+    Claimed(Vec<Claim>),
+    /// A lease may have expired, and nothing was claimed.
+    RecoveryIsDue,
+    /// There is more than the one level that it was to claim from, and nothing was claimed.
+    NotSole,
 }
 
 impl Claimer {
@@ -93,9 +103,10 @@ impl Claimer {
                     recovery.recovered.extend(made.recovery.recovered);
                     recovery.interrupted.extend(made.recovery.interrupted);
                     self.recovery_due = made.recovery_due;
+                    recover_first = made.answers.iter().any(|answer| matches!(answer, Answer::RecoveryIsDue));
                     let mut left = Vec::new();
-                    for (request, claims) in requests.drain(..).zip(made.claims) {
-                        let Some(claims) = claims else {
+                    for (request, answer) in requests.drain(..).zip(made.answers) {
+                        let Answer::Claimed(claims) = answer else {
                             left.push(request);
                             continue;
                         };
@@ -109,7 +120,6 @@ impl Claimer {
                         }
                         request.reply.send(Ok(Claimed { claims, recovery, next_in }));
                     }
-                    recover_first = !left.is_empty();
                     requests = left;
                 }
                 // A row was locked that is never waited for, or a deadlock was resolved against us: nothing was changed.
@@ -151,8 +161,8 @@ impl Claimer {
                 // After it the claim is made, whatever is left for the next call to recover.
                 let guard = Time(if recover_first { Micros::MAX } else { due });
                 let claims = requests.iter().map(|request| claim(transaction, &shared, request, guard, thorough));
-                let claims = transaction.ending_all(claims).await?;
-                Ok(Made { claims, recovery, recovery_due: due })
+                let answers = transaction.ending_all(claims).await?;
+                Ok(Made { answers, recovery, recovery_due: due })
             })
             .await?;
         if thorough {
@@ -243,58 +253,101 @@ async fn recover_before_claiming(transaction: &Transaction<'_>, shared: &Shared)
     Ok((recovered, due.max(now + rest)))
 }
 
-/// Send one claim. Returns what was claimed; `None` where recovery comes first.
+/// Send one claim.
 async fn claim(
     transaction: &Transaction<'_>,
     shared: &Shared,
     request: &Request,
     recovery_due: Time,
     thorough: bool,
-) -> Result<Option<Vec<Claim>>, Fault> {
-    let asked = &request.asked;
-    let all = asked.queues.is_none();
-    let queues: Vec<&str> = asked.queues.iter().flatten().map(String::as_str).collect();
-    let known = if thorough {
-        super::levels::Known::default()
-    } else {
-        shared.levels.lock().unwrap_or_else(PoisonError::into_inner).known(asked.queues.as_deref())
+) -> Result<Answer, Fault> {
+    let queues = request.asked.queues.as_deref();
+    let sole = match thorough {
+        true => None,
+        false => shared.levels.lock().unwrap_or_else(PoisonError::into_inner).sole(queues),
     };
-    let limit = i64::from(asked.limit);
-    let spare = if thorough { THOROUGH_SPARE_CANDIDATES } else { SPARE_CANDIDATES };
-    let candidates = limit + spare;
-    let lease = factor(request.lease);
-    let params: [Bound<'_>; 11] = [
-        (&known.queues, Type::TEXT_ARRAY),
-        (&known.priorities, Type::INT4_ARRAY),
-        (&known.since, Type::TIMESTAMPTZ_ARRAY),
-        (&queues, Type::TEXT_ARRAY),
-        (&all, Type::BOOL),
-        (&limit, Type::INT8),
-        (&&*asked.lease_token, Type::TEXT),
-        (&asked.worker, Type::TEXT),
-        (&lease, Type::FLOAT8),
-        (&recovery_due, Type::TIMESTAMPTZ),
-        (&candidates, Type::INT8),
-    ];
-    let rows = transaction.query(&shared.sql.claim, &params).await?;
+    let rows = match &sole {
+        Some(level) => claim_level(transaction, shared, request, recovery_due, level).await?,
+        None => claim_all(transaction, shared, request, recovery_due, thorough).await?,
+    };
     let Some(first) = rows.first() else { return Err(Fault::broken("a claim returned no row".into())) };
     if get(first, "recovery_is_due")? {
-        return Ok(None);
+        return Ok(Answer::RecoveryIsDue);
     }
     let claimed_at = time(first, "now")?;
-    let mut claims = Vec::with_capacity(rows.len());
     let mut levels = shared.levels.lock().unwrap_or_else(PoisonError::into_inner);
+    if sole.is_some() && !get::<bool>(first, "is_sole")? {
+        levels.is_not_sole();
+        return Ok(Answer::NotSole);
+    }
+    let mut claims = Vec::with_capacity(rows.len());
     for row in &rows {
         if get::<Option<i64>>(row, "number")?.is_none() {
             continue;
         }
-        let claim = read(row, &asked.lease_token, claimed_at, counters(row)?)?;
+        let claim = read(row, &request.asked.lease_token, claimed_at, counters(row)?)?;
         if !get::<bool>(row, "late")? {
             levels.claimed(&claim.queue, claim.priority, time(row, "available_at")?);
         }
         claims.push(claim);
     }
-    Ok(Some(claims))
+    Ok(Answer::Claimed(claims))
+}
+
+/// From whatever there is.
+async fn claim_all(
+    transaction: &Transaction<'_>,
+    shared: &Shared,
+    request: &Request,
+    recovery_due: Time,
+    thorough: bool,
+) -> Result<Vec<Row>, Fault> {
+    let asked = &request.asked;
+    let queues = asked.queues.as_deref();
+    let known = match thorough {
+        true => Known::default(),
+        false => shared.levels.lock().unwrap_or_else(PoisonError::into_inner).known(queues),
+    };
+    let limit = i64::from(asked.limit);
+    let candidates = limit + if thorough { THOROUGH_SPARE_CANDIDATES } else { SPARE_CANDIDATES };
+    let params: [Bound<'_>; 11] = [
+        (&known.queues, Type::TEXT_ARRAY),
+        (&known.priorities, Type::INT4_ARRAY),
+        (&known.since, Type::TIMESTAMPTZ_ARRAY),
+        (&queues.unwrap_or_default(), Type::TEXT_ARRAY),
+        (&queues.is_none(), Type::BOOL),
+        (&limit, Type::INT8),
+        (&&*asked.lease_token, Type::TEXT),
+        (&asked.worker, Type::TEXT),
+        (&factor(request.lease), Type::FLOAT8),
+        (&recovery_due, Type::TIMESTAMPTZ),
+        (&candidates, Type::INT8),
+    ];
+    transaction.query(&shared.sql.claim, &params).await
+}
+
+/// From one level, if that is all there is.
+async fn claim_level(
+    transaction: &Transaction<'_>,
+    shared: &Shared,
+    request: &Request,
+    recovery_due: Time,
+    level: &Sole,
+) -> Result<Vec<Row>, Fault> {
+    let asked = &request.asked;
+    let params: [Bound<'_>; 10] = [
+        (&level.queue, Type::TEXT),
+        (&level.priority, Type::INT4),
+        (&level.since, Type::TIMESTAMPTZ),
+        (&level.others, Type::TEXT_ARRAY),
+        (&asked.queues.is_none(), Type::BOOL),
+        (&i64::from(asked.limit), Type::INT8),
+        (&&*asked.lease_token, Type::TEXT),
+        (&asked.worker, Type::TEXT),
+        (&factor(request.lease), Type::FLOAT8),
+        (&recovery_due, Type::TIMESTAMPTZ),
+    ];
+    transaction.query(&shared.sql.claim_level, &params).await
 }
 
 /// What was claimed under a token.

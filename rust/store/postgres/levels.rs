@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::values::Time;
 use crate::job::Micros;
 
 /// How far before the last claimed job the next claim starts.
@@ -20,12 +21,27 @@ const THOROUGH_SHARE: u32 = 20;
 /// How many positions are remembered. What is forgotten costs time, not correctness.
 const MOST: usize = 256;
 
+/// How long nothing is claimed from one level alone after there was more: what lies in another one may stay there, and not be
+/// due, and each claim would be two.
+const NOT_SOLE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The positions, by queue and priority.
 #[derive(Default)]
 pub(super) struct Levels {
     positions: BTreeMap<(String, i32), Micros>,
     thorough_at: Option<Instant>,
     thorough_took: Duration,
+    not_sole_at: Option<Instant>,
+}
+
+/// The only level of some queues that is remembered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sole {
+    pub(super) queue: String,
+    pub(super) priority: i32,
+    pub(super) since: Time,
+    /// The other queues that were named.
+    pub(super) others: Vec<String>,
 }
 
 /// The positions, as columns to bind.
@@ -33,21 +49,40 @@ pub(super) struct Levels {
 pub(super) struct Known {
     pub(super) queues: Vec<String>,
     pub(super) priorities: Vec<i32>,
-    pub(super) since: Vec<super::values::Time>,
+    pub(super) since: Vec<Time>,
 }
 
 impl Levels {
+    fn of<'a>(&'a self, queues: Option<&'a [String]>) -> impl Iterator<Item = (&'a String, i32, Time)> {
+        let positions = self.positions.iter().map(|((queue, priority), since)| (queue, *priority, Time(*since)));
+        positions.filter(move |(queue, ..)| queues.is_none_or(|queues| queues.contains(queue)))
+    }
+
     /// Those of some queues, or all.
     pub(super) fn known(&self, queues: Option<&[String]>) -> Known {
         let mut known = Known::default();
-        for ((queue, priority), since) in &self.positions {
-            if queues.is_none_or(|queues| queues.contains(queue)) {
-                known.queues.push(queue.clone());
-                known.priorities.push(*priority);
-                known.since.push(super::values::Time(*since));
-            }
+        for (queue, priority, since) in self.of(queues) {
+            known.queues.push(queue.clone());
+            known.priorities.push(priority);
+            known.since.push(since);
         }
         known
+    }
+
+    /// The level to claim from alone, where no other one of these queues was claimed from so far.
+    pub(super) fn sole(&self, queues: Option<&[String]>) -> Option<Sole> {
+        if self.not_sole_at.is_some_and(|at| at.elapsed() < NOT_SOLE_PAUSE) {
+            return None;
+        }
+        let mut levels = self.of(queues);
+        let (Some((queue, priority, since)), None) = (levels.next(), levels.next()) else { return None };
+        let others = queues.unwrap_or_default().iter().filter(|other| *other != queue).cloned().collect();
+        Some(Sole { queue: queue.clone(), priority, since, others })
+    }
+
+    /// There was something beside it.
+    pub(super) fn is_not_sole(&mut self) {
+        self.not_sole_at = Some(Instant::now());
     }
 
     /// A job was claimed whose turn came at `available_at`.
@@ -86,8 +121,25 @@ mod tests {
         let known = levels.known(Some(&["mail".into()]));
         assert_eq!(known.queues, ["mail"]);
         assert_eq!(known.priorities, [3]);
-        assert_eq!(known.since, [super::super::values::Time(980_000)]);
+        assert_eq!(known.since, [Time(980_000)]);
         assert_eq!(levels.known(None).queues, ["mail", "other"]);
+    }
+
+    #[test]
+    fn a_level_is_sole_as_long_as_it_is_all_that_is_known_of_its_queues() {
+        let mut levels = Levels::default();
+        assert_eq!(levels.sole(None), None);
+        levels.claimed("mail", 3, 1_000_000);
+        let asked = ["other".into(), "mail".into()];
+        let sole = Sole { queue: "mail".into(), priority: 3, since: Time(980_000), others: vec!["other".into()] };
+        assert_eq!(levels.sole(Some(&asked)), Some(sole));
+        assert_eq!(levels.sole(None).map(|sole| sole.others), Some(vec![]));
+        assert_eq!(levels.sole(Some(&["other".into()])), None);
+        levels.claimed("other", 0, 1_000_000);
+        assert_eq!(levels.sole(Some(&asked)), None);
+        assert!(levels.sole(Some(&["mail".into()])).is_some());
+        levels.is_not_sole();
+        assert_eq!(levels.sole(Some(&["mail".into()])), None);
     }
 
     #[test]
