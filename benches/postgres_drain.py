@@ -47,8 +47,12 @@ WORKERS = {
     "threads 1": Setting({"concurrency": 1}, 1, 2_000),
     "threads 16": Setting({"concurrency": 16}, 16, 20_000),
     "threads 64": Setting({"concurrency": 64}, 64, 40_000),
+    "threads 1, prefetch 1": Setting({"concurrency": 1, "prefetch": 1}, 1, 2_000),
+    "threads 16, prefetch 16": Setting({"concurrency": 16, "prefetch": 16}, 16, 20_000),
+    "threads 64, prefetch 64": Setting({"concurrency": 64, "prefetch": 64}, 64, 40_000),
     "coroutines 1000": Setting({"concurrency": 1000}, 1000, 100_000, is_async=True),
     "threads 16, prefetch 1000": Setting({"concurrency": 16, "prefetch": 1000}, 1000, 150_000),
+    "threads 16, prefetch 2000": Setting({"concurrency": 16, "prefetch": 2000}, 1000, 150_000),
     "threads 16, prefetch 4000": Setting({"concurrency": 16, "prefetch": 4000}, 4000, 200_000),
 }
 SLEEPERS = {
