@@ -18,7 +18,7 @@ use super::link::Link;
 use super::read::read_jobs;
 use super::shared::Shared;
 use super::transaction::Transaction;
-use super::values::{Time, factor, get, time};
+use super::values::{Time, factor, get, sparse, time};
 use crate::completion::Reply;
 use crate::job::{Admission, Counters, Due, JobRecord, Micros, NewJob, State};
 use crate::store::Ingested;
@@ -64,7 +64,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>) {
         let mut new = Vec::new();
         if open {
             let again_at = (!waiting.is_empty()).then(|| Instant::now() + PAUSE);
-            match inbox.next(again_at).await {
+            match link.idle(inbox.next(again_at)).await {
                 Some(requests) => new = requests,
                 None => open = false,
             }
@@ -224,14 +224,14 @@ async fn admit(
     let lanes: Vec<&str> = column.clone().map(|job| job.lane.as_str()).collect();
     let priorities: Vec<i32> = column.clone().map(|job| job.priority).collect();
     let payloads: Vec<&str> = column.clone().map(|job| job.payload.as_str()).collect();
-    let attempts: Vec<Option<i64>> = column.clone().map(|job| job.budgets.max_attempts.map(i64::from)).collect();
-    let recoveries: Vec<Option<i64>> = column.clone().map(|job| job.budgets.max_recoveries.map(i64::from)).collect();
-    let bases: Vec<Option<i64>> = column.clone().map(|job| job.backoff.map(|backoff| backoff.base)).collect();
-    let caps: Vec<Option<i64>> = column.clone().map(|job| job.backoff.map(|backoff| backoff.cap)).collect();
-    let jitters: Vec<Option<f64>> = column.clone().map(|job| job.backoff.map(|backoff| backoff.jitter)).collect();
-    let timeouts: Vec<Option<i64>> = column.clone().map(|job| job.timeout).collect();
-    let at: Vec<Option<Time>> = column.clone().map(|job| due_at(job.due).map(Time)).collect();
-    let after: Vec<Option<f64>> = column.map(|job| due_after(job.due).map(factor)).collect();
+    let attempts = sparse(column.clone().map(|job| job.budgets.max_attempts.map(i64::from)));
+    let recoveries = sparse(column.clone().map(|job| job.budgets.max_recoveries.map(i64::from)));
+    let bases = sparse(column.clone().map(|job| job.backoff.map(|backoff| backoff.base)));
+    let caps = sparse(column.clone().map(|job| job.backoff.map(|backoff| backoff.cap)));
+    let jitters = sparse(column.clone().map(|job| job.backoff.map(|backoff| backoff.jitter)));
+    let timeouts = sparse(column.clone().map(|job| job.timeout));
+    let at = sparse(column.clone().map(|job| due_at(job.due).map(Time)));
+    let after = sparse(column.map(|job| due_after(job.due).map(factor)));
     let params = [
         (&ids as _, Type::TEXT_ARRAY),
         (&queues as _, Type::TEXT_ARRAY),
@@ -269,8 +269,7 @@ fn due_at(due: Due) -> Option<Micros> {
 
 fn due_after(due: Due) -> Option<Micros> {
     match due {
-        Due::At(_) => None,
-        Due::Now => Some(0),
+        Due::At(_) | Due::Now => None,
         Due::After(delay) => Some(delay),
     }
 }

@@ -20,7 +20,7 @@ use super::link::Link;
 use super::names::Names;
 use super::shared::Shared;
 use super::transaction::Transaction;
-use super::values::{budgets, cancel_request, counters, get, optional_time, storable, unsigned};
+use super::values::{budgets, cancel_request, counters, get, optional_time, sparse, storable, unsigned};
 use crate::completion::Reply;
 use crate::error::Result;
 use crate::job::{Backoff, ClaimName, Counters, Micros, OutcomeKind, Report, Settlement};
@@ -259,9 +259,9 @@ async fn settle_plain(
     let tokens: Vec<&str> = items.iter().map(|item| item.token).collect();
     let outcomes: Vec<_> = items.iter().map(|item| outcome(item.report)).collect();
     let kinds: Vec<&str> = outcomes.iter().map(|(kind, ..)| kind.as_str()).collect();
-    let results: Vec<Option<&str>> = outcomes.iter().map(|(_, result, _)| *result).collect();
-    let errors: Vec<Option<&str>> = vec![None; items.len()];
-    let evidence: Vec<Option<&str>> = outcomes.iter().map(|(.., evidence)| *evidence).collect();
+    let results = sparse(outcomes.iter().map(|(_, result, _)| *result));
+    let errors: Vec<&str> = Vec::new();
+    let evidence = sparse(outcomes.iter().map(|(.., evidence)| *evidence));
     let params = [
         (&numbers as _, Type::INT8_ARRAY),
         (&tokens as _, Type::TEXT_ARRAY),

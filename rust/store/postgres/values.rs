@@ -125,6 +125,13 @@ pub(super) fn factor(micros: Micros) -> f64 {
     micros as f64
 }
 
+/// A column that may hold nothing, as an array to unnest beside others. Where all of it is nothing, the array is empty, and
+/// `unnest` makes up for it: each array takes the server some 0.7 us per row, and most jobs use few of the columns.
+pub(super) fn sparse<T>(column: impl Iterator<Item = Option<T>>) -> Vec<Option<T>> {
+    let column: Vec<Option<T>> = column.collect();
+    if column.iter().all(Option::is_none) { Vec::new() } else { column }
+}
+
 /// Whether PostgreSQL could hold this text: all but NUL. What cannot be stored is nowhere to be found.
 pub(super) fn storable(text: &str) -> bool {
     !text.contains('\0')

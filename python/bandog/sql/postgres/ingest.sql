@@ -1,4 +1,5 @@
--- Admit jobs: $1 to $13 hold one value per job, $14 says whether the caller has counted the bounded lanes.
+-- Admit jobs: $1 to $13 hold one value per job, or none at all for a column that is null throughout; a job with neither a
+-- moment ($12) nor a delay ($13) is due now. $14 says whether the caller has counted the bounded lanes.
 -- Order numbers follow the order of the call, the writes that of job_id, so that two calls cannot lock each other out.
 -- Not returned, and not stored: a job whose id is taken (ingest_existing.sql tells duplicate from conflict), and, where they
 -- were not counted, the first one of a bounded lane and all after it, so that none overtakes it.
@@ -43,7 +44,8 @@ WITH clock AS MATERIALIZED (
         new.number, new.queue, new.lane, new.priority, new.place,
         coalesce(
             new.due_at,
-            clock.now OPERATOR(pg_catalog.+) (new.due_after OPERATOR(pg_catalog.*) interval '1 microsecond')
+            clock.now OPERATOR(pg_catalog.+) (new.due_after OPERATOR(pg_catalog.*) interval '1 microsecond'),
+            clock.now
         ) AS available_at,
         coalesce(new.due_at OPERATOR(pg_catalog.<) clock.now, false) AS late,
         clock.now AS admitted_at

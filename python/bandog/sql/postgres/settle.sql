@@ -1,5 +1,6 @@
 -- End claims with an outcome that takes no rule, each only where it still holds by the clock of this moment. Waits for a
 -- row that others hold locked, for as long as the transaction's lock timeout allows: settle_claim.sql skips such rows.
+-- $4 to $6 may be empty where they are null throughout.
 -- The rows are looked up and locked one by one before they are deleted: in one join, statistics that were gathered while
 -- the table was nearly empty have the planner compare every report with every claim (1,000 took two seconds).
 WITH held AS MATERIALIZED (
