@@ -128,6 +128,39 @@ def test_without_a_connection_a_call_says_so_and_a_worker_waits(
     assert len(complaints(caplog, "link")) + len(complaints(caplog, "cannot connect to")) <= took + 2
 
 
+def test_workers_that_get_fewer_connections_than_they_need_take_turns(database: Any, crowded: Any) -> None:
+    """Each would hold some and lack one, and wait for the others for ever."""
+    url, limit = crowded
+    ran: Counter[str] = Counter()
+    limit(4)
+    queues, producer = [database.queue(url=url) for _ in range(2)], database.queue()
+    workers = [
+        bandog.Worker(queue, lambda job, _: ran.update([job.job_id]), concurrency=2, poll=0.2) for queue in queues
+    ]
+    for worker in workers:
+        worker.start()
+    for number in range(30):
+        producer.enqueue(job_id=f"job-{number}")
+        if number % 10 == 9:
+            eventually(lambda: not producer.has_pending_work(), "all are done", 2 * PATIENCE)
+    for worker in workers:
+        worker.stop(PATIENCE)
+    assert ran == {f"job-{number}": 1 for number in range(30)}
+    assert {producer.read(job_id).outcome for job_id in ran} == {Completed()}
+
+
+def test_connections_that_nobody_uses_are_given_back(database: Any, crowded: Any) -> None:
+    url, _ = crowded
+    queue = database.queue(url=url)
+    queue.enqueue(job_id="one")
+    claims = queue.claim(lease=300.0)
+    queue.settle(claims[0], Completed())
+    assert len(sessions(database)) >= 3
+    eventually(lambda: len(sessions(database)) == 0, "nobody is connected any more", 75)
+    queue.enqueue(job_id="two")
+    assert [claim.job_id for claim in queue.claim()] == ["two"]
+
+
 # The disk.
 
 

@@ -52,7 +52,7 @@ pub(super) struct Request {
 pub(super) async fn serve(shared: Arc<Shared>, mut inbox: Inbox<Request>, settle: UnboundedSender<settle::Request>) {
     let link = Link::new(&shared, "claim");
     let mut claimer = Claimer { shared, link, settle, recovery_due: Micros::MIN, orphans: VecDeque::new() };
-    while let Some(requests) = inbox.next(None).await {
+    while let Some(requests) = claimer.link.idle(inbox.next(None)).await {
         claimer.hand_orphans_back().await;
         claimer.carry_out(requests).await;
     }

@@ -63,6 +63,9 @@ pub(super) async fn connect(address: &Address, duty: Duty<'_>, next: &Cell<usize
                     return Ok(session);
                 }
                 Err(trouble) => {
+                    if trouble.is_lack_of_connections() {
+                        duty.shared.connection_is_lacking.send_replace(());
+                    }
                     troubles.retain(|(earlier, _)| *earlier != number);
                     troubles.push((number, trouble.fault(address, &address.places[number])));
                 }

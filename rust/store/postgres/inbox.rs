@@ -51,7 +51,7 @@ impl<R> Inbox<R> {
             let mut requests = std::mem::take(&mut waiting);
             if open {
                 let again_at = (!requests.is_empty()).then(|| Instant::now() + PAUSE);
-                match self.next(again_at).await {
+                match link.idle(self.next(again_at)).await {
                     Some(new) => requests.extend(new),
                     None => open = false,
                 }

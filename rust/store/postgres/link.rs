@@ -2,23 +2,28 @@
 //!
 //! A statement that waits for a row holds back what was sent after it, so each duty has a link of its own, made on first use.
 //! Every use has a deadline. A link that missed one is never used again: what it still does is not known.
+//!
+//! A server has only so many connections, and processes that each hold some and lack one would wait for each other for ever.
+//! So a link with nothing to do gives its connection back when another one of its process finds none left, and after a minute
+//! in any case: other processes may need it.
 
 use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout};
+use futures_util::future::{Either, select};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_postgres::{Client, Row};
 
 use super::address::Address;
 use super::connect::{Driving, Duty, connect, stands};
 use super::fault::{Fault, Refusal};
-use super::notify;
 use super::place::Standing;
 use super::plans::Plans;
 use super::shared::Shared;
 use super::transaction::{Bound, Terms, Transaction};
+use super::{notify, renew};
 
 /// The pause before the first attempt to connect anew, doubled after each that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -31,6 +36,12 @@ const STANDING_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(200);
+
+/// How long a connection is kept that nobody uses. Longer than the longest pause between two renewals.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// How long nobody is listened to after a connection was lacking: polling finds what is not heard.
+const DEAF: Duration = Duration::from_secs(30);
 
 /// A connection, or the lack of one.
 pub(super) struct Link {
@@ -57,6 +68,7 @@ struct Open {
     plans: Plans,
     /// When it was found to stand as was asked for.
     stood_at: Instant,
+    used_at: Instant,
 }
 
 impl Link {
@@ -246,10 +258,36 @@ impl Link {
         Ok(())
     }
 
-    /// Say goodbye, so that the server need not log that somebody left without.
+    /// Wait for something to do, and give the connection back if it is wanted elsewhere meanwhile.
+    pub(super) async fn idle<T>(&mut self, next: impl Future<Output = T>) -> T {
+        let mut wanted = self.shared.connection_is_lacking.subscribe();
+        let mut next = pin!(next);
+        loop {
+            let kept_until = self.open.as_ref().map_or_else(|| Instant::now() + KEPT, |open| open.used_at + KEPT);
+            let wanted = timeout_at(kept_until, wanted.changed());
+            match select(next.as_mut(), pin!(wanted)).await {
+                Either::Left((next, _)) => return next,
+                // Without it, claims would be lost: it comes last.
+                Either::Right((Ok(_), _)) if self.duty == renew::DUTY => {}
+                Either::Right((Ok(_), _)) if self.duty == notify::DUTY && self.open.is_some() => {
+                    self.say_goodbye().await;
+                    self.not_before = Some(Instant::now() + DEAF.mul_f64(0.5 + fastrand::f64() / 2.0));
+                }
+                Either::Right(_) => self.say_goodbye().await,
+            }
+        }
+    }
+
+    /// Have no connection any more.
     pub(super) async fn close(mut self) {
+        self.say_goodbye().await;
+    }
+
+    /// Leave, and not without a word, which the server would log.
+    async fn say_goodbye(&mut self) {
         self.shared.notices.disconnected(self.duty);
         if let Some(Open { client, mut driving, .. }) = self.open.take() {
+            log::debug!("the {} link gives its connection back", self.duty);
             drop(client);
             let _ = timeout(GOODBYE, &mut driving.0).await;
         }
@@ -285,7 +323,7 @@ impl Link {
             false => Plans::default(),
         };
         self.shared.notices.connected(self.duty, plans.session());
-        self.open = Some(Open { client, driving, plans, stood_at: Instant::now() });
+        self.open = Some(Open { client, driving, plans, stood_at: Instant::now(), used_at: Instant::now() });
         self.silences = silences;
         self.shared.answers(true);
         self.not_before = None;
@@ -303,6 +341,9 @@ impl Link {
 
     /// It was of use: only then is the next pause a short one again. A server may be connected to and refuse all the same.
     fn works(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.used_at = Instant::now();
+        }
         self.shared.answers(true);
         self.failures = 0;
         self.problem.clear();

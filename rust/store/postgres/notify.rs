@@ -161,7 +161,8 @@ impl Notifier {
             }
             if !self.has_something_to_do() {
                 let until = if self.listens { self.check_at } else { Instant::now() + CHECK_PAUSE };
-                let _ = timeout_at(until, self.shared.notices.signal.notified()).await;
+                let shared = Arc::clone(&self.shared);
+                let _ = self.link.idle(timeout_at(until, shared.notices.signal.notified())).await;
                 continue;
             }
             self.link.rest().await;

@@ -20,6 +20,9 @@ use crate::completion::Reply;
 use crate::error::{Error, Result};
 use crate::job::{ClaimName, Micros, Renewal};
 
+/// The name of the link.
+pub(super) const DUTY: &str = "renew";
+
 /// A renewal call.
 pub(super) struct Request {
     pub(super) claims: Vec<ClaimName>,
@@ -31,7 +34,7 @@ pub(super) struct Request {
 
 /// Carry out renewal calls until there are no more.
 pub(super) async fn serve(shared: Arc<Shared>, inbox: Inbox<Request>) {
-    let link = Link::new(&shared, "renew");
+    let link = Link::new(&shared, DUTY);
     inbox.serve(link, async |link, requests| carry_out(&shared, link, requests).await).await;
 }
 

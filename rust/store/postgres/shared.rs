@@ -48,6 +48,8 @@ pub(super) struct Shared {
     /// What other hosts are told of, and tell.
     pub(super) notices: Notices,
     complaints: Seldom,
+    /// Told by a link that found no connection left.
+    pub(super) connection_is_lacking: watch::Sender<()>,
     /// Since when the store is closing.
     closing_at: watch::Sender<Option<Instant>>,
     /// How often a link was found to be silent.
@@ -69,6 +71,7 @@ impl Shared {
             changes: Changes::default(),
             notices: Notices::default(),
             complaints: Seldom::new(COMPLAINT_PAUSE),
+            connection_is_lacking: watch::Sender::default(),
             closing_at: watch::Sender::default(),
             silences: AtomicU64::new(0),
             is_in_trouble: AtomicBool::new(false),

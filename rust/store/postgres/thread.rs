@@ -100,7 +100,7 @@ fn runtime(shared: &Shared) -> Result<Runtime> {
 
 async fn one_by_one(shared: Arc<Shared>, duty: &'static str, mut works: UnboundedReceiver<Work>) {
     let mut link = Link::new(&shared, duty);
-    while let Some(work) = works.recv().await {
+    while let Some(work) = link.idle(works.recv()).await {
         work(&shared, &mut link).await;
     }
     link.close().await;

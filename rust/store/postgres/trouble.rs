@@ -62,6 +62,11 @@ impl Trouble {
         }
     }
 
+    /// Whether the server, or the role, has no connection left.
+    pub(super) fn is_lack_of_connections(&self) -> bool {
+        matches!(self, Self::Driver { error, .. } if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS))
+    }
+
     /// What is said of a connection that was there before.
     pub(super) fn problem(&self) -> String {
         match self {
