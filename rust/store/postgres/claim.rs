@@ -4,7 +4,7 @@
 //! nothing is found then, it may still come to be, and is handed back when it does: nobody knows of it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -149,7 +149,7 @@ impl Claimer {
     async fn attempt(&mut self, requests: &[Request], deadline: Instant, recover_first: bool) -> Result<Made, Fault> {
         let shared = Arc::clone(&self.shared);
         let started = Instant::now();
-        let thorough = shared.levels.lock().unwrap_or_else(PoisonError::into_inner).is_thorough_due();
+        let thorough = shared.levels().is_thorough_due();
         let recovery_due = self.recovery_due;
         let made = self
             .link
@@ -167,7 +167,7 @@ impl Claimer {
             .await?;
         if thorough {
             let took = started.elapsed();
-            shared.levels.lock().unwrap_or_else(PoisonError::into_inner).was_thorough(took);
+            shared.levels().was_thorough(took);
         }
         Ok(made)
     }
@@ -264,7 +264,7 @@ async fn claim(
     let queues = request.asked.queues.as_deref();
     let sole = match thorough {
         true => None,
-        false => shared.levels.lock().unwrap_or_else(PoisonError::into_inner).sole(queues),
+        false => shared.levels().sole(queues),
     };
     let rows = match &sole {
         Some(level) => claim_level(transaction, shared, request, recovery_due, level).await?,
@@ -275,9 +275,9 @@ async fn claim(
         return Ok(Answer::RecoveryIsDue);
     }
     let claimed_at = time(first, "now")?;
-    let mut levels = shared.levels.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut levels = shared.levels();
     if sole.is_some() && !get::<bool>(first, "is_sole")? {
-        levels.is_not_sole();
+        levels.was_not_sole();
         return Ok(Answer::NotSole);
     }
     let mut claims = Vec::with_capacity(rows.len());
@@ -306,7 +306,7 @@ async fn claim_all(
     let queues = asked.queues.as_deref();
     let known = match thorough {
         true => Known::default(),
-        false => shared.levels.lock().unwrap_or_else(PoisonError::into_inner).known(queues),
+        false => shared.levels().known(queues),
     };
     let limit = i64::from(asked.limit);
     let candidates = limit + if thorough { THOROUGH_SPARE_CANDIDATES } else { SPARE_CANDIDATES };

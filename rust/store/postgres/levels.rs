@@ -81,7 +81,7 @@ impl Levels {
     }
 
     /// There was something beside it.
-    pub(super) fn is_not_sole(&mut self) {
+    pub(super) fn was_not_sole(&mut self) {
         self.not_sole_at = Some(Instant::now());
     }
 
@@ -138,7 +138,7 @@ mod tests {
         levels.claimed("other", 0, 1_000_000);
         assert_eq!(levels.sole(Some(&asked)), None);
         assert!(levels.sole(Some(&["mail".into()])).is_some());
-        levels.is_not_sole();
+        levels.was_not_sole();
         assert_eq!(levels.sole(Some(&["mail".into()])), None);
     }
 

@@ -271,14 +271,14 @@ impl Link {
                 Either::Right((Ok(_), _)) if self.duty == renew::DUTY => {}
                 Either::Right((Ok(_), _)) if self.duty == notify::DUTY && self.open.is_some() => {
                     self.say_goodbye().await;
-                    self.not_before = Some(Instant::now() + DEAF.mul_f64(0.5 + fastrand::f64() / 2.0));
+                    self.rest_for(DEAF);
                 }
                 Either::Right(_) => self.say_goodbye().await,
             }
         }
     }
 
-    /// Have no connection any more.
+    /// Use it no more.
     pub(super) async fn close(mut self) {
         self.say_goodbye().await;
     }
@@ -371,10 +371,15 @@ impl Link {
         }
     }
 
-    /// Wait before the next attempt, longer after each failure, and not at the same moment as every other link and host.
+    /// Wait before the next attempt, longer after each failure.
     pub(super) fn pause(&mut self) {
         let full = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.not_before = Some(Instant::now() + full.mul_f64(0.5 + fastrand::f64() / 2.0));
+        self.rest_for(full);
+    }
+
+    /// Connect again after half of this time to all of it: not at the same moment as every other link and host.
+    fn rest_for(&mut self, longest: Duration) {
+        self.not_before = Some(Instant::now() + longest.mul_f64(0.5 + fastrand::f64() / 2.0));
     }
 }

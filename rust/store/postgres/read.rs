@@ -1,7 +1,6 @@
 //! Read: what is known of jobs, whether any is pending, and when the next one is due.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -89,7 +88,7 @@ pub(super) async fn next_due(
     later: bool,
 ) -> Result<(Micros, Option<Micros>), Fault> {
     let known = {
-        let levels = shared.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let levels = shared.levels();
         if levels.is_thorough_due() { super::levels::Known::default() } else { levels.known(queues) }
     };
     let all = queues.is_none();

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     address: Address,
     pub(super) sql: Statements,
     pub(super) options: PostgresOptions,
-    pub(super) levels: Mutex<Levels>,
+    levels: Mutex<Levels>,
     /// What the role may do, as it was at opening.
     pub(super) access: OnceLock<Access>,
     /// Who is told of changes.
@@ -86,6 +86,11 @@ impl Shared {
     /// The server, as messages name it.
     pub(super) fn target(&self) -> &str {
         &self.address.target
+    }
+
+    /// Where the last claims ended.
+    pub(super) fn levels(&self) -> MutexGuard<'_, Levels> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The terms of a transaction for one caller, who may wait for rows.
